@@ -1,0 +1,1 @@
+"""Worked hierarchies to run, read and copy."""

@@ -1,0 +1,62 @@
+"""slackline: event detection on out-of-order streams, exact in the end.
+
+Write detectors as if events came in order, link them into a ``Hierarchy``, and ``run`` it.
+"""
+
+from __future__ import annotations
+
+from slackline.automaton import ANY, Automaton
+from slackline.cell import DeadLetter, LateEvent, Start
+from slackline.detector import Detector, Emit, Listen
+from slackline.errors import (
+    BrokenInvariant,
+    ConfigError,
+    DetectorError,
+    EmitError,
+    HierarchyError,
+    MalformedEvent,
+    SlacklineError,
+    SourceError,
+    UserError,
+    WorldError,
+)
+from slackline.events import Event, EventBatch, Stable
+from slackline.hierarchy import Hierarchy
+from slackline.local import LogEntry, Run, run
+from slackline.policy import KSlack, Ordering, Punctuated, Unordered
+from slackline.truth import truth
+
+__all__ = [
+    "ANY",
+    "Automaton",
+    "BrokenInvariant",
+    "ConfigError",
+    "DeadLetter",
+    "Detector",
+    "DetectorError",
+    "Emit",
+    "EmitError",
+    "Event",
+    "EventBatch",
+    "Hierarchy",
+    "HierarchyError",
+    "KSlack",
+    "LateEvent",
+    "Listen",
+    "LogEntry",
+    "MalformedEvent",
+    "Ordering",
+    "Punctuated",
+    "Run",
+    "SlacklineError",
+    "SourceError",
+    "Stable",
+    "Start",
+    "Unordered",
+    "UserError",
+    "WorldError",
+    "run",
+    "truth",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,324 @@
+"""A host: one stream clock, the shared tapes, and the cells that run there. Pure code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slackline.cell import Cell, DeadLetter, LateEvent, Outcome, Start
+from slackline.clock import StreamClock
+from slackline.events import TS_MAX, TS_MIN, Event, IntArray, Stable
+from slackline.hierarchy import Hierarchy
+from slackline.intake import Arrival, Group, Intake, Rejected, Sorted
+from slackline.messages import Add, Promise, Retract
+from slackline.ordering import Said
+from slackline.policy import Ordering
+from slackline.stats import DetectorStats
+from slackline.step import Along, Arrived, Step
+from slackline.tape import Rows, Tape
+
+__all__ = ["Host", "Quarantined"]
+
+JUMP_SECONDS = 365 * 24 * 3600
+"""A clock event further ahead than a year is not believed at once, nor an older delay learnt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A clock event too far ahead to be believed."""
+
+    event: Event
+    clk: int
+    reason: str
+
+
+class Host:
+    """Steps its cells through arrivals. What they send to cells elsewhere is the caller's to carry.
+
+    ``here`` names the detectors that run on this host (all of them by default).
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        orderings: Mapping[str, Ordering] | None = None,
+        here: Iterable[str] | None = None,
+        starts: Mapping[str, Start] | None = None,
+    ) -> None:
+        hierarchy.check()
+        orderings = orderings or hierarchy.orderings(None)
+        names = {node.name for node in hierarchy} if here is None else set(here)
+        nodes = [node for node in hierarchy if node.name in names]
+        types = hierarchy.types
+        jump_max = min(JUMP_SECONDS * hierarchy.second, TS_MAX // 4)
+        self._clock = StreamClock(hierarchy.clock_types, jump_max)
+        self._clock_kinds = {type_: kind for kind, type_ in enumerate(hierarchy.clock_types)}
+        sources = {t for node in nodes for t in node.listens if not types[t]}
+        self.tapes = {type_: Tape(type_) for type_ in sorted(sources)}
+        self.cells = {
+            node.name: Cell(
+                node, orderings[node.name], hierarchy.second, self.tapes, types, jump_max,
+                (starts or {}).get(node.name),
+            )
+            for node in nodes
+        }  # fmt: skip
+        self._readers = {
+            type_: [cell for cell in self.cells.values() if type_ in cell.input.tapes]
+            for type_ in self.tapes
+        }
+        for type_, tape in self.tapes.items():
+            by_event = [c for c in self._readers[type_] if not c.runner.in_columns]
+            tape.shares_events = len(by_event) > 1
+        published = {t: names[0] for t, names in types.items() if names}
+        self._intake = Intake([*self.tapes, *self._clock_kinds], published)
+        self._publishers = {type_: names for type_, names in types.items() if names}
+        self.updates = 0
+        self.quarantined: list[Quarantined] = []
+        self.waiting: dict[str, dict[str, int | None]] = {}
+        """What held each cell back when the input ended."""
+        self._held: list[Arrival] = []
+        self._clock_times: list[int] = []
+        self._at_once = any(cell.unit.loose for cell in self.cells.values())
+        self._unmeasured: dict[str, IntArray] = {}
+        self.duplicates: dict[str, int] = {}
+
+    @property
+    def clk(self) -> int:
+        return self._clock.clk
+
+    @property
+    def rejected(self) -> list[Rejected]:
+        return self._intake.rejected
+
+    @property
+    def ignored(self) -> dict[str, int]:
+        return self._intake.ignored
+
+    @property
+    def late(self) -> list[LateEvent]:
+        return [late for cell in self.cells.values() for late in cell.late]
+
+    @property
+    def dead_letters(self) -> list[DeadLetter]:
+        return [letter for cell in self.cells.values() for letter in cell.dead_letters]
+
+    def step(self, arrivals: Iterable[Arrival]) -> dict[str, Outcome]:
+        """Take arrivals in the order they came; returns what each cell made of them.
+
+        Between two clock updates nothing passes, so what came after the last one is kept for
+        the next step.
+        """
+        new = list(arrivals)
+        if not self._clock.anchored:
+            self._clock_times += _times_of(new, self._clock_kinds)
+            if self._clock.anchor(np.array(self._clock_times, dtype=np.int64)):
+                new, self._held = [*self._held, *new], []
+        end = self._last_mover(new) if self._clock.anchored else 0
+        if not end:
+            self._held += new
+            return {}
+        came, self._held = [*self._held, *new[:end]], new[end:]
+        return self._step(self._intake.sort(came))
+
+    def finish(self) -> list[dict[str, Outcome]]:
+        """The input has ended: let everything through and make it final."""
+        outcomes = []
+        self._clock.anchor(np.array(self._clock_times, dtype=np.int64), at_end=True)
+        while self._held:
+            came, self._held = self._held, []
+            outcomes.append(self._step(self._intake.sort(came)))
+        self.waiting = {
+            name: cell.waiting(self._clock.types, self.clk) for name, cell in self.cells.items()
+        }
+        nothing = np.zeros(0, dtype=np.int64)
+        outcomes.append(self._run(Step(self.updates, self.clk, nothing, True), {}, Sorted(), []))
+        return outcomes
+
+    def _last_mover(self, came: list[Arrival]) -> int:
+        """How many arrivals there are up to the last one that may move the clock or a promise."""
+        if self._at_once:
+            return len(came)
+        for end in range(len(came), 0, -1):
+            item = came[end - 1]
+            if isinstance(item, Promise | Stable) or (
+                getattr(item, "type", None) in self._clock_kinds
+            ):
+                return end
+        return 0
+
+    def stats(self) -> dict[str, DetectorStats]:
+        by_type = self._intake.rejected_by_type
+        return {
+            name: cell.stats(
+                self.waiting.get(name, {}),
+                sum(
+                    count
+                    for type_, count in by_type.items()
+                    if type_ in cell.node.listens or (type_ is None and cell.input.tapes)
+                ),
+                sum(self.duplicates.get(type_, 0) for type_ in cell.node.listens),
+            )
+            for name, cell in self.cells.items()
+        }
+
+    # ---- one step --------------------------------------------------------------------------
+
+    def _step(self, came: Sorted) -> dict[str, Outcome]:
+        step, marks = self._tick(came)
+        messages = [
+            replace(message, update=step.before + int(np.searchsorted(marks, index)) + 1)
+            for index, message in came.messages
+        ]
+        arrived = {}
+        for group in came.groups:
+            if group.type in self.tapes and len(group):
+                updates = np.searchsorted(marks, group.index) + (step.before + 1)
+                arrived[group.type] = self._take(step, group, updates)
+        for type_ in [type_ for type_ in self._unmeasured if type_ not in arrived]:
+            at, delays = self._measure(step, type_, *_nothing_measured())
+            if len(at):
+                rows = _no_rows(self.tapes[type_])
+                arrived[type_] = Arrived(rows, rows, rows.ts, at, delays)
+        self.updates = step.last
+        return self._run(step, arrived, came, messages)
+
+    def _tick(self, came: Sorted) -> tuple[Step, IntArray]:
+        """Advance the clock; returns the step and the places of its updates among the arrivals."""
+        times = [group.ts for group in came.groups if group.type in self._clock_kinds]
+        places = [group.index for group in came.groups if group.type in self._clock_kinds]
+        kinds = [
+            np.full(len(group), self._clock_kinds[group.type], dtype=np.int8)
+            for group in came.groups
+            if group.type in self._clock_kinds
+        ]
+        if came.ticks:
+            times.append(np.array([tick.ts for _, tick in came.ticks], dtype=np.int64))
+            places.append(np.array([place for place, _ in came.ticks], dtype=np.int64))
+            kinds.append(
+                np.array([self._clock_kinds[tick.type] for _, tick in came.ticks], dtype=np.int8)
+            )
+        before = self._clock.clk
+        if not times:
+            nothing = np.zeros(0, dtype=np.int64)
+            return Step(self.updates, before, nothing), nothing
+        if len(times) == 1:
+            ts, place, kind = times[0], places[0], kinds[0]
+        else:
+            place = np.concatenate(places)
+            order = np.argsort(place)
+            place = place[order]
+            ts, kind = np.concatenate(times)[order], np.concatenate(kinds)[order]
+        ticks = self._clock.advance(ts, kind)
+        if len(ticks.quarantined):
+            self._quarantine(came, place[ticks.quarantined], before)
+        if ticks.released:
+            self._give_back()
+        return Step(self.updates, before, ticks.clk), place[ticks.rows]
+
+    def _quarantine(self, came: Sorted, places: IntArray, clk: int) -> None:
+        for i, group in enumerate(came.groups):
+            absurd = np.isin(group.index, places)
+            if not absurd.any():
+                continue
+            for event in group.select(absurd).as_events():
+                reason = f"{event.type} at {event.ts} is more than a year ahead of the clock"
+                self.quarantined.append(Quarantined(event, clk, reason))
+            came.groups[i] = group.select(~absurd)
+
+    def _give_back(self) -> None:
+        """The clock has really jumped: what was quarantined at the new time is no longer absurd."""
+        near = [
+            entry
+            for entry in self.quarantined
+            if abs(entry.event.ts - self._clock.clk) <= self._clock.jump_max
+        ]
+        self.quarantined = [entry for entry in self.quarantined if entry not in near]
+        self._held += [entry.event for entry in near]
+
+    def _take(self, step: Step, group: Group, updates: IntArray) -> Arrived:
+        """Put new rows of one type on its tape and measure their delays."""
+        tape = self.tapes[group.type]
+        code = tape.code
+        if len(group.publishers) == 1:
+            codes = np.full(len(group), code(group.publishers[0]), dtype=np.int32)
+        else:
+            codes = np.fromiter(map(code, group.publishers), dtype=np.int32, count=len(group))
+        rows = Rows(tape, group.ts, codes, group.seq, updates, group.columns, group.events)
+        index = group.index
+        fresh = tape.gaps.fresh(codes, group.seq)
+        if fresh is not None:
+            repeated = len(rows) - int(fresh.sum())
+            self.duplicates[group.type] = self.duplicates.get(group.type, 0) + repeated
+            rows, index = rows.take(fresh), index[fresh]
+        at, delays = self._measure(step, group.type, rows.ts, rows.update)
+        in_order = tape.insert(rows) if self._readers[group.type] else rows
+        return Arrived(in_order, rows, index, at, delays)
+
+    def _measure(
+        self, step: Step, type_: str, ts: IntArray, updates: IntArray
+    ) -> tuple[IntArray, IntArray]:
+        """Delays at the update that follows each row; rows without one wait for the next step."""
+        waiting = self._unmeasured.pop(type_, None)
+        if waiting is not None:
+            ts = np.concatenate([waiting, ts])
+            updates = np.concatenate([np.full(len(waiting), step.before + 1), updates])
+        at = updates - step.before - 1
+        if len(at) and at[-1] >= len(step.clk):
+            measured = int(np.searchsorted(at, len(step.clk)))
+            self._unmeasured[type_] = ts[measured:]
+            at, ts = at[:measured], ts[:measured]
+        return at, step.clk[at] - ts
+
+    def _run(
+        self,
+        step: Step,
+        arrived: dict[str, Arrived],
+        came: Sorted,
+        messages: list[Add | Retract],
+    ) -> dict[str, Outcome]:
+        """Step the cells, publishers before subscribers, and hand on what they say."""
+        promises: Said = {key: Along(None, ts) for key, ts in came.promises.items()}
+        announced: Said = {key: Along(None, k) for key, k in came.delays.items()}
+        by_type: dict[str, list[Add | Retract]] = {}
+        for message in messages:
+            by_type.setdefault(message.event.type, []).append(message)
+        outcomes = {}
+        for name, cell in self.cells.items():
+            listens = cell.node.listens
+            outcome = cell.step(
+                step,
+                {type_: arrived[type_] for type_ in listens if type_ in arrived},
+                [message for type_ in listens for message in by_type.get(type_, ())],
+                promises,
+                {key: along for key, along in announced.items() if key[1] in listens},
+            )
+            outcomes[name] = outcome
+            for message in outcome.messages:
+                by_type.setdefault(message.event.type, []).append(message)
+            promises |= {(name, type_): along for type_, along in outcome.promises.items()}
+            announced |= {(name, type_): along for type_, along in outcome.announced.items()}
+        for type_, tape in self.tapes.items():
+            if self._readers[type_]:
+                tape.purge(min(cell.kept_from for cell in self._readers[type_]))
+        return outcomes
+
+
+def _times_of(arrivals: Iterable[Arrival], clock_types: Iterable[str]) -> list[int]:
+    """The times of the well-formed clock events among some arrivals."""
+    came = Intake(clock_types, {}).sort(
+        item for item in arrivals if getattr(item, "type", None) in clock_types
+    )
+    times = [ts for group in came.groups for ts in group.ts.tolist()]
+    return times + [tick.ts for _, tick in came.ticks]
+
+
+def _nothing_measured() -> tuple[IntArray, IntArray]:
+    nothing = np.zeros(0, dtype=np.int64)
+    return nothing, nothing
+
+
+def _no_rows(tape: Tape) -> Rows:
+    nothing = np.zeros(0, dtype=np.int64)
+    return Rows(tape, nothing, nothing.astype(np.int32), nothing, nothing, None, [])

@@ -1,0 +1,130 @@
+"""The local host: run a hierarchy in this process, over arrivals in arrival order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from slackline.cell import DeadLetter, LateEvent, Outcome, Start
+from slackline.events import Event, EventBatch, Stable
+from slackline.hierarchy import Hierarchy
+from slackline.host import Host, Quarantined
+from slackline.intake import Arrival, Rejected
+from slackline.messages import Retract
+from slackline.policy import Ordering
+from slackline.stats import DetectorStats
+
+__all__ = ["LogEntry", "Run", "run"]
+
+CHUNK_ROWS = 8192
+"""Arrivals that are taken together; what comes out does not depend on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One line of the output: an event was added, retracted, or made final, at ``clk``."""
+
+    kind: str
+    event: Event
+    clk: int
+    rev: int = 0
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run brought: everything published, corrected and left over."""
+
+    final: list[Event] = field(default_factory=list)
+    """The final output of all detectors, in total order."""
+    log: list[LogEntry] = field(default_factory=list)
+    late: list[LateEvent] = field(default_factory=list)
+    stats: dict[str, DetectorStats] = field(default_factory=dict)
+    rejected: list[Rejected] = field(default_factory=list)
+    quarantined: list[Quarantined] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    ignored: dict[str, int] = field(default_factory=dict)
+    """Events of types that no detector listens to, by type."""
+    clk: int = 0
+    backset: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How far each detector dated each type back at most."""
+
+    def outputs(self, *types: str) -> list[Event]:
+        """The final output of some types."""
+        return [event for event in self.final if event.type in types]
+
+    def record(self, outcomes: Mapping[str, Outcome], clk: int) -> None:
+        """Write down what the cells did in one step."""
+        for outcome in outcomes.values():
+            for message in outcome.messages:
+                kind = "retract" if isinstance(message, Retract) else "add"
+                self.log.append(LogEntry(kind, message.event, message.clk, message.rev))
+            for output in outcome.final:
+                self.log.append(LogEntry("final", output.event, clk, output.rev))
+                self.final.append(output.event)
+
+    def conclude(self, hosts: Iterable[Host]) -> None:
+        """Collect what the hosts have left over."""
+        self.final.sort()
+        for host in hosts:
+            self.late += host.late
+            self.rejected += host.rejected
+            self.quarantined += host.quarantined
+            self.dead_letters += host.dead_letters
+            self.clk = max(self.clk, host.clk)
+            for type_, count in host.ignored.items():
+                self.ignored[type_] = self.ignored.get(type_, 0) + count
+            for name, stats in host.stats().items():
+                self.stats[name] = stats
+                self.backset[name] = dict(host.cells[name].runner.backset)
+
+
+def run(
+    hierarchy: Hierarchy,
+    arrivals: Iterable[Event | EventBatch | Stable],
+    ordering: Ordering | Mapping[str, Ordering] | None = None,
+    *,
+    start: Mapping[str, Start] | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+    on_progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Run a hierarchy in this process over events or batches in the order they arrive.
+
+    ``ordering`` replaces the policy of every detector, or of those that a mapping names.
+    ``start`` gives what a configuration knows of each detector. ``on_progress`` is called with
+    the number of rows taken so far.
+    """
+    host = Host(hierarchy, hierarchy.orderings(ordering), starts=start)
+    result = Run(clk=host.clk)
+    if any(cell.unit.loose for cell in host.cells.values()):
+        chunk_rows = 1
+    rows = 0
+    for chunk, size in _chunks(arrivals, chunk_rows):
+        result.record(host.step(chunk), host.clk)
+        rows += size
+        if on_progress is not None:
+            on_progress(rows)
+    for outcomes in host.finish():
+        result.record(outcomes, host.clk)
+    result.conclude([host])
+    return result
+
+
+def _chunks(
+    arrivals: Iterable[Event | EventBatch | Stable], rows_max: int
+) -> Iterator[tuple[list[Arrival], int]]:
+    """Cut arrivals into lists of about ``rows_max`` rows, with their sizes."""
+    chunk: list[Arrival] = []
+    rows = 0
+    for item in arrivals:
+        if isinstance(item, EventBatch) and item.ts.ndim == 1 and len(item) > rows_max:
+            parts = [item[i : i + rows_max] for i in range(0, len(item), rows_max)]
+        else:
+            parts = [item]
+        for part in parts:
+            chunk.append(part)
+            rows += len(part) if isinstance(part, EventBatch) else 1
+            if rows >= rows_max:
+                yield chunk, rows
+                chunk, rows = [], 0
+    if chunk:
+        yield chunk, rows

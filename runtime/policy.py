@@ -1,0 +1,105 @@
+"""Ordering policies: how long a detector's events are held back. Settings only, no state."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from slackline.errors import ConfigError
+
+__all__ = ["KSlack", "Ordering", "Punctuated", "Unordered"]
+
+REPAIR = 2.0
+"""Default of ``repair``: an event twice as late as anything seen is still put right."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Horizon:
+    """What K-slack and punctuation share: learning K, and how far back the past can change.
+
+    ``margin`` (λ, >= 0): how many standard deviations of the delays are added to K.
+    ``window`` (stream time, default 10 s): how long a delay that was measured counts.
+    ``repair`` (>= 1): the horizon is ``max(repair * K, horizon_min)``; an event inside it that
+    K was too small for is put right by replay. 0, None or False switch repairing off: the
+    horizon is K itself and every miss goes to the late channel.
+    ``horizon_min`` (stream time, default 1 s).
+    """
+
+    margin: float = 0.0
+    window: int | None = None
+    repair: float | None = REPAIR
+    horizon_min: int | None = None
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if not _number(self.margin) or self.margin < 0:
+            raise ConfigError(f"{name}: margin must be a number >= 0, got {self.margin!r}")
+        if self.window is not None and (not _number(self.window) or self.window <= 0):
+            raise ConfigError(f"{name}: window must be a stream time > 0, got {self.window!r}")
+        if self.repair is True:
+            object.__setattr__(self, "repair", REPAIR)
+        if self.repair and (not _number(self.repair) or self.repair < 1):
+            raise ConfigError(
+                f"{name}: repair must be a factor >= 1, or 0 to switch it off, got {self.repair!r}"
+            )
+        if self.horizon_min is not None and (not _number(self.horizon_min) or self.horizon_min < 0):
+            raise ConfigError(
+                f"{name}: horizon_min must be a stream time >= 0, got {self.horizon_min!r}"
+            )
+
+    def horizon_floor(self, second: int) -> int:
+        """The least horizon, when one second of stream time is ``second`` units."""
+        if not self.repair:
+            return 0
+        return second if self.horizon_min is None else math.ceil(self.horizon_min)
+
+    @property
+    def factor(self) -> float:
+        return self.repair or 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class KSlack(_Horizon):
+    """Wait until ``ts + K <= clk``; K is learnt, or fixed as ``k``."""
+
+    k: int | None = None
+
+    def __init__(
+        self,
+        k: int | None = None,
+        margin: float = 0.0,
+        window: int | None = None,
+        repair: float | None = REPAIR,
+        horizon_min: int | None = None,
+    ) -> None:
+        if k is not None and (not _number(k) or k < 0):
+            raise ConfigError(f"KSlack: k must be a stream time >= 0 or None, got {k!r}")
+        object.__setattr__(self, "k", None if k is None else math.ceil(k))
+        object.__setattr__(self, "margin", margin)
+        object.__setattr__(self, "window", window)
+        object.__setattr__(self, "repair", repair)
+        object.__setattr__(self, "horizon_min", horizon_min)
+        self.__post_init__()
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuated(_Horizon):
+    """Wait until every input type is stable past ``ts``: later than K-slack, never revised.
+
+    A source type is stable as far as its source has promised (``Stable`` among the arrivals);
+    one that never promises is stable where the horizon has passed it.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Unordered:
+    """Take every event as it comes; truth does not cover what the detector makes of the order."""
+
+
+Ordering = KSlack | Punctuated | Unordered
+
+
+def _number(value: object) -> bool:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    )
