@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from slackline.automaton import ANY, Automaton
 from slackline.cell import DeadLetter, LateEvent, Start
-from slackline.detector import Detector, Emit, Listen
+from slackline.detector import BatchEmit, Detector, Emit, Listen
 from slackline.errors import (
     BrokenInvariant,
     ConfigError,
@@ -23,12 +23,20 @@ from slackline.errors import (
 from slackline.events import Event, EventBatch, Stable
 from slackline.hierarchy import Hierarchy
 from slackline.local import LogEntry, Run, run
+from slackline.network import Link, Partition, Stall
 from slackline.policy import KSlack, Ordering, Punctuated, Unordered
+from slackline.simulate import SimulatedHost, simulate
 from slackline.truth import truth
 
 __all__ = [
+    "simulate",
+    "SimulatedHost",
+    "Stall",
+    "Partition",
+    "Link",
     "ANY",
     "Automaton",
+    "BatchEmit",
     "BrokenInvariant",
     "ConfigError",
     "DeadLetter",

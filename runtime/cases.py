@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 
 from slackline.automaton import Automaton
-from slackline.detector import Detector, Emit
+from slackline.detector import BatchEmit, Detector, Emit
 from slackline.events import Event, EventBatch
 from slackline.hierarchy import Hierarchy
+from slackline.local import Run, run
 from slackline.policy import KSlack, Ordering, Punctuated
+from slackline.simulate import random_faults, simulate
+from slackline.truth import truth
 
-__all__ = ["Case", "case", "differences"]
+__all__ = ["Case", "Verdict", "case", "differences", "verify_run", "verify_simulate"]
 
 DELAY_MAX = 400
 BURST_MAX = 400
@@ -85,9 +88,9 @@ class Crowd(Detector):
 class Changes(Detector):
     """Publishes when the value of a publisher differs from its last one, in columns or not."""
 
-    def __init__(self, listens: tuple[str, ...], publishes: str, modulus: int) -> None:
+    def __init__(self, listens: tuple[str, ...], publishes: str, modulus: int, names: bool) -> None:
         self.listens, self.publishes = listens, (publishes,)
-        self.modulus, self.last = modulus, -1
+        self.modulus, self.names_rows, self.last = modulus, names, -1
 
     def on_event(self, event: Event, emit: Emit) -> None:
         value = event.data["v"] % self.modulus
@@ -95,10 +98,12 @@ class Changes(Detector):
             self.last = value
             emit(self.publishes[0], event.ts, v=value)
 
-    def on_batch(self, batch: EventBatch, emit: Emit) -> None:
+    def on_batch(self, batch: EventBatch, emit: BatchEmit) -> None:
         values = batch.columns["v"] % self.modulus
         changed = np.flatnonzero(np.diff(values, prepend=self.last))
         for row in changed.tolist():
+            if self.names_rows:
+                emit.at(row)
             emit(self.publishes[0], int(batch.ts[row]), v=int(values[row]))
         self.last = int(values[-1])
 
@@ -171,7 +176,7 @@ def _detector(rng: random.Random, types: list[str], publishes: str) -> Detector:
         return Tally(some, publishes, rng.randint(1, 5), backset)
     if kind == 2:
         return Crowd(some, publishes, rng.randint(4, 80), rng.randint(2, 4))
-    return Changes(some, publishes, rng.randint(2, 4))
+    return Changes(some, publishes, rng.randint(2, 4), rng.random() < 0.5)
 
 
 def _three(rng: random.Random, types: list[str]) -> tuple[str, str, str]:
@@ -240,3 +245,47 @@ def differences(expected: list[Event], got: list[Event]) -> list[str]:
         f"doubled  {event}" for event, count in Counter(got).items() if count > 1
     ]
     return lines or ["the same events in another order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a case went: ``wrong`` is empty when the final output was exactly truth."""
+
+    case: Case
+    run: Run
+    wrong: list[str]
+
+
+def verify_run(seed: int, chunk_rows: int | None = None) -> Verdict:
+    """Run the case of this seed in process, cut into steps at random or as told."""
+    made = case(seed)
+    rows = chunk_rows or random.Random(seed).choice([1, 3, 17, 100, 8192])
+    result = run(made.hierarchy, made.arrivals, made.ordering, chunk_rows=rows)
+    return Verdict(made, result, _wrong(made, result))
+
+
+def verify_simulate(seed: int, hosts: int = 3) -> Verdict:
+    """Run the case of this seed on simulated hosts with bad links, partitions and stalls."""
+    made = case(seed)
+    times = [ts for item in made.arrivals for ts in np.atleast_1d(item.ts).tolist()]
+    names = [f"h{i + 1}" for i in range(hosts)]
+    faults = random_faults(seed, names, min(times), max(times) + made.hierarchy.second)
+    result = simulate(
+        made.hierarchy, made.arrivals, seed, names, faults=faults, ordering=made.ordering
+    )
+    return Verdict(made, result, _wrong(made, result))
+
+
+def _wrong(made: Case, result: Run) -> list[str]:
+    """What breaks the guarantee: a final output that is not truth, or a log that does not add up."""
+    lines = differences(truth(made.hierarchy, made.arrivals), result.final)
+    lines += [f"late     {late.event}: {late.cause}" for late in result.late]
+    state: dict[tuple[str, str, int], str] = {}
+    follows = {None: ["add"], "add": ["retract", "final"], "retract": ["add"], "final": []}
+    for entry in result.log:
+        before = state.get(entry.event.name)
+        if entry.kind not in follows[before]:
+            lines.append(f"log      {entry.kind} after {before}: {entry.event}")
+        state[entry.event.name] = entry.kind
+    lines += [f"log      {name} never became final" for name, k in state.items() if k == "add"]
+    return lines

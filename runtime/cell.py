@@ -123,10 +123,12 @@ class Cell:
         second: int,
         tapes: dict[str, Tape],
         publishers: dict[str, tuple[str, ...]],
+        clock: tuple[str, ...],
         jump_max: int,
         start: Start | None = None,
     ) -> None:
         start = start or Start()
+        self._clock_types = clock
         self.node = node
         self.unit = OrderingUnit(node, ordering, second, publishers, jump_max, start.k)
         self.runner = Runner(node)
@@ -150,6 +152,8 @@ class Cell:
         self._latest: dict[str, int] = {}
         self._latencies: list[int] = []
         self._waiting = self._waiting_max = 0
+        self._held_back: dict[str, int | None] | None = None
+        """What it was waiting for when the input ended."""
 
     @property
     def kept_from(self) -> int:
@@ -177,6 +181,8 @@ class Cell:
             self._pass_unordered(step, arrived, messages, sent)
         if wrong:
             self._repair(step, wrong, sent)
+        if view.stable_now == TS_MAX and self._held_back is None:
+            self._held_back = self.waiting(step.clk_now)
         self._pass_on(view, sent)
         final = self._settle(view.stable_now)
         self._waiting_max = max(self._waiting_max, self._waiting)
@@ -443,7 +449,7 @@ class Cell:
     def _promises(self, view: View) -> dict[str, Along]:
         promises = {}
         for type_ in self.node.publishes:
-            if view.step.end_of_input:
+            if view.stable_now == TS_MAX:
                 promises[type_] = Along(None, TS_MAX)
                 continue
             back = self.node.detector.backset_max
@@ -465,7 +471,7 @@ class Cell:
         }
 
     def stats(
-        self, waiting: dict[str, int | None], rejected: int, duplicates: int
+        self, clk: int, rejected: int, duplicates: int
     ) -> DetectorStats:
         """Everything countable about this cell, as of now."""
         counts = self.counts
@@ -488,13 +494,13 @@ class Cell:
             published=counts.published,
             retracted=counts.retracted,
             latency=Latency.of(self._latencies),
-            waiting=waiting,
+            waiting=self.waiting(clk) if self._held_back is None else self._held_back,
         )
 
-    def waiting(self, clock: tuple[str, ...], clk: int) -> dict[str, int | None]:
+    def waiting(self, clk: int) -> dict[str, int | None]:
         """The types that hold this cell back, each with how far it has come."""
         since = self.input.first_after(self.place) if self._waiting else None
-        return self.unit.waiting(clock, clk, since)
+        return self.unit.waiting(self._clock_types, clk, since)
 
 
 _When = Callable[[Piece], IntArray]

@@ -12,13 +12,23 @@ import cloudpickle
 from slackline.errors import DetectorError
 from slackline.events import Event, EventBatch
 
-__all__ = ["Detector", "Emit", "Listen"]
+__all__ = ["BatchEmit", "Detector", "Emit", "Listen"]
 
 
 class Emit(Protocol):
     """What a detector publishes with: ``emit(type, ts, **data)``."""
 
     def __call__(self, type: str, ts: int, **data: Any) -> None: ...
+
+
+class BatchEmit(Emit, Protocol):
+    """The same for ``on_batch``; ``emit.at(row)`` names the row that what follows is due to.
+
+    Rows are named in ascending order. What is emitted without naming one counts as due to the
+    last row of the batch: it is published, and becomes final, a little later.
+    """
+
+    def at(self, row: int) -> BatchEmit: ...
 
 
 class Listen(str):
@@ -58,7 +68,7 @@ class Detector:
     listens: tuple[str, ...] = ()
     publishes: tuple[str, ...] = ()
     backset_max: int | None = None
-    on_batch: ClassVar[Callable[[Any, EventBatch, Emit], None] | None] = None
+    on_batch: ClassVar[Callable[[Any, EventBatch, Any], None] | None] = None
 
     def on_event(self, event: Event, emit: Emit) -> None:
         raise DetectorError(f"{type(self).__name__} does not define on_event(self, event, emit)")

@@ -115,6 +115,12 @@ class Hierarchy:
         """Raise if the hierarchy cannot run as it stands."""
         if not self._nodes:
             raise HierarchyError(f"hierarchy {self.name!r} has no detectors: add one")
+        for type_ in self.clock:
+            if self.types[type_]:
+                raise HierarchyError(
+                    f"clock type {type_!r} is published by detector {self.types[type_][0]!r}; the "
+                    "clock can only follow source types"
+                )
         if self.sources is None:
             return
         published = {type_ for node in self for type_ in node.publishes} | set(self.sources)

@@ -11,8 +11,8 @@ from slackline.cell import Cell, DeadLetter, LateEvent, Outcome, Start
 from slackline.clock import StreamClock
 from slackline.events import TS_MAX, TS_MIN, Event, IntArray, Stable
 from slackline.hierarchy import Hierarchy
-from slackline.intake import Arrival, Group, Intake, Rejected, Sorted
-from slackline.messages import Add, Promise, Retract
+from slackline.intake import Arrival, Group, Intake, Sorted
+from slackline.messages import Add, Heard, Promise, Retract
 from slackline.ordering import Said
 from slackline.policy import Ordering
 from slackline.stats import DetectorStats
@@ -37,7 +37,8 @@ class Quarantined:
 class Host:
     """Steps its cells through arrivals. What they send to cells elsewhere is the caller's to carry.
 
-    ``here`` names the detectors that run on this host (all of them by default).
+    ``here`` names the detectors that run on this host (all of them by default), ``entries`` the
+    other hosts where source types that these listen to enter.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Host:
         orderings: Mapping[str, Ordering] | None = None,
         here: Iterable[str] | None = None,
         starts: Mapping[str, Start] | None = None,
+        entries: Iterable[str] = (),
     ) -> None:
         hierarchy.check()
         orderings = orderings or hierarchy.orderings(None)
@@ -59,8 +61,8 @@ class Host:
         self.tapes = {type_: Tape(type_) for type_ in sorted(sources)}
         self.cells = {
             node.name: Cell(
-                node, orderings[node.name], hierarchy.second, self.tapes, types, jump_max,
-                (starts or {}).get(node.name),
+                node, orderings[node.name], hierarchy.second, self.tapes, types,
+                hierarchy.clock_types, jump_max, (starts or {}).get(node.name),
             )
             for node in nodes
         }  # fmt: skip
@@ -72,14 +74,15 @@ class Host:
             by_event = [c for c in self._readers[type_] if not c.runner.in_columns]
             tape.shares_events = len(by_event) > 1
         published = {t: names[0] for t, names in types.items() if names}
-        self._intake = Intake([*self.tapes, *self._clock_kinds], published)
+        self.intake = Intake([*self.tapes, *self._clock_kinds], published)
         self._publishers = {type_: names for type_, names in types.items() if names}
         self.updates = 0
         self.quarantined: list[Quarantined] = []
-        self.waiting: dict[str, dict[str, int | None]] = {}
-        """What held each cell back when the input ended."""
         self._held: list[Arrival] = []
         self._clock_times: list[int] = []
+        self._running = set(hierarchy.clock_types)
+        """Clock types that have not ended."""
+        self._heard = dict.fromkeys(entries, TS_MIN)
         self._at_once = any(cell.unit.loose for cell in self.cells.values())
         self._unmeasured: dict[str, IntArray] = {}
         self.duplicates: dict[str, int] = {}
@@ -87,14 +90,6 @@ class Host:
     @property
     def clk(self) -> int:
         return self._clock.clk
-
-    @property
-    def rejected(self) -> list[Rejected]:
-        return self._intake.rejected
-
-    @property
-    def ignored(self) -> dict[str, int]:
-        return self._intake.ignored
 
     @property
     def late(self) -> list[LateEvent]:
@@ -115,26 +110,22 @@ class Host:
             self._clock_times += _times_of(new, self._clock_kinds)
             if self._clock.anchor(np.array(self._clock_times, dtype=np.int64)):
                 new, self._held = [*self._held, *new], []
-        end = self._last_mover(new) if self._clock.anchored else 0
+        for item in new:
+            if isinstance(item, Stable) and item.ts == TS_MAX:
+                self._running.discard(item.type)
+        if not self._running and not self._clock.anchored:
+            self._clock.anchor(np.array(self._clock_times, dtype=np.int64), at_end=True)
+        ready = self._clock.anchored or not self._running
+        end = self._last_mover(new) if ready else 0
         if not end:
             self._held += new
             return {}
         came, self._held = [*self._held, *new[:end]], new[end:]
-        return self._step(self._intake.sort(came))
+        return self._step(self.intake.sort(came))
 
-    def finish(self) -> list[dict[str, Outcome]]:
-        """The input has ended: let everything through and make it final."""
-        outcomes = []
-        self._clock.anchor(np.array(self._clock_times, dtype=np.int64), at_end=True)
-        while self._held:
-            came, self._held = self._held, []
-            outcomes.append(self._step(self._intake.sort(came)))
-        self.waiting = {
-            name: cell.waiting(self._clock.types, self.clk) for name, cell in self.cells.items()
-        }
-        nothing = np.zeros(0, dtype=np.int64)
-        outcomes.append(self._run(Step(self.updates, self.clk, nothing, True), {}, Sorted(), []))
-        return outcomes
+    def end(self) -> list[Arrival]:
+        """What to step through when the input has ended: no source speaks any more."""
+        return [Stable.ended(type_) for type_ in dict.fromkeys([*self.tapes, *self._clock_kinds])]
 
     def _last_mover(self, came: list[Arrival]) -> int:
         """How many arrivals there are up to the last one that may move the clock or a promise."""
@@ -142,20 +133,20 @@ class Host:
             return len(came)
         for end in range(len(came), 0, -1):
             item = came[end - 1]
-            if isinstance(item, Promise | Stable) or (
+            if isinstance(item, Promise | Stable | Heard) or (
                 getattr(item, "type", None) in self._clock_kinds
             ):
                 return end
         return 0
 
-    def stats(self) -> dict[str, DetectorStats]:
-        by_type = self._intake.rejected_by_type
+    def stats(self, rejected: Mapping[str | None, int]) -> dict[str, DetectorStats]:
+        """Each cell's numbers; ``rejected`` counts malformed arrivals by type."""
         return {
             name: cell.stats(
-                self.waiting.get(name, {}),
+                self.clk,
                 sum(
                     count
-                    for type_, count in by_type.items()
+                    for type_, count in rejected.items()
                     if type_ in cell.node.listens or (type_ is None and cell.input.tapes)
                 ),
                 sum(self.duplicates.get(type_, 0) for type_ in cell.node.listens),
@@ -200,9 +191,12 @@ class Host:
                 np.array([self._clock_kinds[tick.type] for _, tick in came.ticks], dtype=np.int8)
             )
         before = self._clock.clk
+        heard = min(self._heard.values(), default=TS_MAX)
+        self._heard |= came.heard
+        heard_now = min(self._heard.values(), default=TS_MAX)
         if not times:
             nothing = np.zeros(0, dtype=np.int64)
-            return Step(self.updates, before, nothing), nothing
+            return Step(self.updates, before, nothing, heard, heard_now), nothing
         if len(times) == 1:
             ts, place, kind = times[0], places[0], kinds[0]
         else:
@@ -215,7 +209,7 @@ class Host:
             self._quarantine(came, place[ticks.quarantined], before)
         if ticks.released:
             self._give_back()
-        return Step(self.updates, before, ticks.clk), place[ticks.rows]
+        return Step(self.updates, before, ticks.clk, heard, heard_now), place[ticks.rows]
 
     def _quarantine(self, came: Sorted, places: IntArray, clk: int) -> None:
         for i, group in enumerate(came.groups):
@@ -240,11 +234,8 @@ class Host:
     def _take(self, step: Step, group: Group, updates: IntArray) -> Arrived:
         """Put new rows of one type on its tape and measure their delays."""
         tape = self.tapes[group.type]
-        code = tape.code
-        if len(group.publishers) == 1:
-            codes = np.full(len(group), code(group.publishers[0]), dtype=np.int32)
-        else:
-            codes = np.fromiter(map(code, group.publishers), dtype=np.int32, count=len(group))
+        known = np.array([tape.code(name) for name in group.names], dtype=np.int32)
+        codes = known[group.codes]
         rows = Rows(tape, group.ts, codes, group.seq, updates, group.columns, group.events)
         index = group.index
         fresh = tape.gaps.fresh(codes, group.seq)
@@ -284,7 +275,7 @@ class Host:
         by_type: dict[str, list[Add | Retract]] = {}
         for message in messages:
             by_type.setdefault(message.event.type, []).append(message)
-        outcomes = {}
+        outcomes: dict[str, Outcome] = {}
         for name, cell in self.cells.items():
             listens = cell.node.listens
             outcome = cell.step(

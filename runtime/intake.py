@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from slackline.errors import HierarchyError
 from slackline.events import TS_MAX, TS_MIN, Event, EventBatch, IntArray, Stable, fault_of
-from slackline.messages import Add, Delay, Message, Promise, Retract, Tick
+from slackline.messages import Add, Delay, Heard, Message, Promise, Retract, Tick
 
 __all__ = ["Arrival", "Group", "Intake", "Rejected", "Sorted"]
 
 Arrival = Event | EventBatch | Stable | Message
 BoolArray = npt.NDArray[np.bool_]
+CodeArray = npt.NDArray[np.int32]
+Columns = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,47 +31,42 @@ class Rejected:
 
 @dataclass(slots=True)
 class Group:
-    """The rows of one type among some arrivals, in arrival order; ``index`` places them there."""
+    """The rows of one type among some arrivals, in arrival order; ``index`` places them there.
+
+    Row i comes from publisher ``names[codes[i]]``.
+    """
 
     type: str
     index: IntArray
     ts: IntArray
     seq: IntArray
-    publishers: list[str]
-    """One name per row, or a single one for all."""
+    codes: CodeArray
+    names: list[str]
     events: list[Event] | None
-    columns: dict[str, npt.NDArray[Any]] | None
+    columns: Columns | None
 
     def __len__(self) -> int:
         return len(self.ts)
 
     def select(self, mask: BoolArray) -> Group:
-        rows = np.flatnonzero(mask).tolist()
-        publishers = self.publishers
-        if len(publishers) > 1:
-            publishers = [publishers[i] for i in rows]
+        events = self.events
+        if events is not None:
+            events = [events[i] for i in np.flatnonzero(mask).tolist()]
+        columns = self.columns
+        if columns is not None:
+            columns = {name: column[mask] for name, column in columns.items()}
         return Group(
-            self.type,
-            self.index[mask],
-            self.ts[mask],
-            self.seq[mask],
-            publishers,
-            None if self.events is None else [self.events[i] for i in rows],
-            None if self.columns is None else {n: c[mask] for n, c in self.columns.items()},
-        )
+            self.type, self.index[mask], self.ts[mask], self.seq[mask], self.codes[mask],
+            self.names, events, columns,
+        )  # fmt: skip
 
     def as_events(self) -> list[Event]:
         if self.events is not None:
             return self.events
         assert self.columns is not None
-        batch = EventBatch(self.type, self.ts, self.columns, self.publishers[0], self.seq)
-        events = batch.events()
-        if len(self.publishers) > 1:
-            events = [
-                Event(e.type, e.ts, e.data, publisher, e.seq)
-                for e, publisher in zip(events, self.publishers, strict=True)
-            ]
-        return events
+        return EventBatch.merged(
+            self.type, self.ts, self.columns, self.codes, self.names, self.seq
+        ).events()
 
 
 @dataclass(slots=True)
@@ -81,6 +78,7 @@ class Sorted:
     messages: list[tuple[int, Add | Retract]] = field(default_factory=list)
     promises: dict[tuple[str, str], int] = field(default_factory=dict)
     delays: dict[tuple[str, str], int] = field(default_factory=dict)
+    heard: dict[str, int] = field(default_factory=dict)
 
 
 class Intake:
@@ -120,9 +118,8 @@ class Intake:
                 index += 1
         for type_, (places, events) in singles.items():
             group = self._from_events(type_, places, events)
-            for start, batch in batches.pop(type_, []):
-                rows = self._from_batches(type_, [(start, batch)])
-                group = _joined(group, rows)
+            if type_ in batches:
+                group = _joined(group, self._from_batches(type_, batches.pop(type_)))
             if len(group):
                 result.groups.append(group)
         for type_, parts in batches.items():
@@ -145,6 +142,8 @@ class Intake:
             result.promises[key] = max(item.ts, result.promises.get(key, TS_MIN))
         elif isinstance(item, Delay):
             result.delays[item.publisher, item.type] = item.k
+        elif isinstance(item, Heard):
+            result.heard[item.host] = item.clk
         elif isinstance(item, Stable):
             result.promises["", item.type] = max(
                 item.ts, result.promises.get(("", item.type), TS_MIN)
@@ -173,12 +172,11 @@ class Intake:
     def _from_events(self, type_: str, places: list[int], events: list[Event]) -> Group:
         ts = _ints([event.ts for event in events])
         seq = _ints([event.seq for event in events])
-        publishers = [event.publisher for event in events]
         fine = (
             ts is not None
             and seq is not None
-            and (not len(seq) or seq.min() >= 0)
-            and set(map(type, publishers)) <= {str}
+            and seq.min() >= 0
+            and set(map(type, [event.publisher for event in events])) <= {str}
             and set(map(type, [event.data for event in events])) <= {dict}
         )
         if not fine:
@@ -190,80 +188,83 @@ class Intake:
                 else:
                     self.reject(event, f"{event}: {reason}", type_)
             places, events = [place for place, _ in good], [event for _, event in good]
-            ts = np.array([event.ts for event in events], dtype=np.int64)
-            seq = np.array([event.seq for event in events], dtype=np.int64)
-            publishers = [event.publisher for event in events]
-        assert ts is not None
-        assert seq is not None
-        if len(set(publishers)) == 1:
-            publishers = publishers[:1]
-        return Group(type_, np.array(places, dtype=np.int64), ts, seq, publishers, events, None)
+        return _group(type_, places, events)
 
     def _from_batches(self, type_: str, parts: list[tuple[int, EventBatch]]) -> Group:
-        groups = [
-            group
-            for start, batch in parts
-            if len(group := self._from_batch(start, batch))
-        ]
-        if not groups:
-            empty = np.zeros(0, dtype=np.int64)
-            return Group(type_, empty, empty, empty, [], None, {})
-        if len(groups) == 1:
-            return groups[0]
-        shapes = [
-            {n: (c.dtype.kind, c.shape[1:]) for n, c in (group.columns or {}).items()}
-            for group in groups
-        ]
-        if any(shape != shapes[0] for shape in shapes):
-            joined = groups[0]
-            for group in groups[1:]:
-                joined = _joined(joined, group)
-            return joined
-        publishers = [name for g in groups for name in (g.publishers * len(g))[: len(g)]]
-        if len(set(publishers)) == 1:
-            publishers = publishers[:1]
-        return Group(
-            type_,
-            np.concatenate([group.index for group in groups]),
-            np.concatenate([group.ts for group in groups]),
-            np.concatenate([group.seq for group in groups]),
-            publishers,
-            None,
-            {n: np.concatenate([g.columns[n] for g in groups]) for n in shapes[0]},  # type: ignore[index]
-        )
+        shape = _shape(parts[0][1])
+        if shape is not None and all(_shape(batch) == shape for _, batch in parts[1:]):
+            group = _stacked(type_, parts)
+        else:
+            group = _group(type_, [], [])
+            for start, batch in parts:
+                reason = _batch_fault(batch)
+                if reason is None:
+                    group = _joined(group, _stacked(type_, [(start, batch)]))
+                else:
+                    self.reject(batch, f"{batch!r}: {reason}", type_)
+        return self._sane(group)
 
-    def _from_batch(self, start: int, batch: EventBatch) -> Group:
-        type_, publisher = batch.type, batch.publisher
-        empty = np.zeros(0, dtype=np.int64)
-        nothing = Group(type_, empty, empty, empty, [], None, {})
-        reason = _batch_fault(batch)
-        if reason is not None:
-            self.reject(batch, f"{batch!r}: {reason}", type_)
-            return nothing
-        ts, sane = _sane_times(batch.ts)
-        seq, counted = _sane_times(batch.seq)
-        counted &= seq >= 0
-        sane &= counted
-        group = Group(
-            type_,
-            np.arange(start, start + len(batch)),
-            ts,
-            seq,
-            [publisher] if isinstance(publisher, str) else publisher.tolist(),
-            None,
-            dict(batch.columns),
+    def _sane(self, group: Group) -> Group:
+        """The group with proper times and numbers; rows that have none are rejected."""
+        group.ts, timed = _as_ints(group.ts)
+        group.seq, counted = _as_ints(group.seq)
+        counted &= group.seq >= 0
+        sane = timed & counted
+        if sane.all():
+            return group
+        absurd = group.select(~sane)
+        whys = zip(timed[~sane].tolist(), absurd.as_events(), strict=True)
+        for time_is_fine, event in whys:
+            what = "seq" if time_is_fine else "ts"
+            self.reject(event, f"a row of {group.type!r} has a {what} that is no int", group.type)
+        return group.select(sane)
+
+
+def _group(type_: str, places: list[int], events: list[Event]) -> Group:
+    """Well-formed events as a group."""
+    lookup: dict[str, int] = {}
+    codes = [lookup.setdefault(event.publisher, len(lookup)) for event in events]
+    return Group(
+        type_,
+        np.array(places, dtype=np.int64),
+        np.array([event.ts for event in events], dtype=np.int64),
+        np.array([event.seq for event in events], dtype=np.int64),
+        np.array(codes, dtype=np.int32),
+        list(lookup),
+        events,
+        None,
+    )
+
+
+def _stacked(type_: str, parts: list[tuple[int, EventBatch]]) -> Group:
+    """Batches of one shape as a group; times and numbers are not checked yet."""
+    batches = [batch for _, batch in parts]
+    lengths = [len(batch) for batch in batches]
+    names: dict[str, int] = {}
+    if all(isinstance(batch.publisher, str) for batch in batches):
+        each = [names.setdefault(str(batch.publisher), len(names)) for batch in batches]
+        codes = np.repeat(np.array(each, dtype=np.int32), lengths)
+    else:
+        rows = [name for batch in batches for name in np.broadcast_to(batch.publisher, len(batch))]
+        codes = np.array([names.setdefault(str(name), len(names)) for name in rows], dtype=np.int32)
+    starts = np.array([start for start, _ in parts], dtype=np.int64)
+    ends = np.cumsum(lengths)
+    index = np.arange(int(ends[-1])) + np.repeat(starts - (ends - lengths), lengths)
+    if len(batches) == 1:
+        only = batches[0]
+        return Group(
+            type_, index, only.ts, only.seq, codes, list(names), None, dict(only.columns)
         )
-        if not sane.all():
-            for row in np.flatnonzero(~sane).tolist():
-                what = "ts" if counted[row] else "seq"
-                value = getattr(batch, what)[row]
-                self.reject(
-                    batch[row : row + 1],
-                    f"row {row} of {batch!r}: {what} must be an int, got {value!r}",
-                    type_,
-                )
-            group = group.select(sane)
-        return group
+    return Group(
+        type_,
+        index,
+        np.concatenate([batch.ts for batch in batches]),
+        np.concatenate([batch.seq for batch in batches]),
+        codes,
+        list(names),
+        None,
+        {n: np.concatenate([batch.columns[n] for batch in batches]) for n in batches[0].columns},
+    )
 
 
 def _joined(one: Group, other: Group) -> Group:
@@ -277,16 +278,7 @@ def _joined(one: Group, other: Group) -> Group:
         ],
         key=lambda entry: entry[0],
     )
-    events = [event for _, event in both]
-    return Group(
-        one.type,
-        np.array([index for index, _ in both], dtype=np.int64),
-        np.array([event.ts for event in events], dtype=np.int64),
-        np.array([event.seq for event in events], dtype=np.int64),
-        [event.publisher for event in events],
-        events,
-        None,
-    )
+    return _group(one.type, [index for index, _ in both], [event for _, event in both])
 
 
 def _ints(values: list[Any]) -> IntArray | None:
@@ -302,7 +294,23 @@ def _ints(values: list[Any]) -> IntArray | None:
     return array.astype(np.int64, copy=False)
 
 
+def _shape(batch: EventBatch) -> tuple[Any, ...] | None:
+    """What well-formed batches must share to be stacked; None if this one is not well-formed."""
+    rows = batch.ts.shape
+    if len(rows) != 1 or batch.seq.shape != rows:
+        return None
+    if batch.ts.dtype.kind not in "iuf" or batch.seq.dtype.kind not in "iuf":
+        return None
+    shape: list[Any] = [batch.ts.dtype, batch.seq.dtype]
+    for name, column in batch.columns.items():
+        if column.shape[:1] != rows:
+            return None
+        shape += (name, column.dtype.kind, column.shape[1:])
+    return tuple(shape) if isinstance(batch.publisher, str | np.ndarray) else None
+
+
 def _batch_fault(batch: EventBatch) -> str | None:
+    """Why a batch is not well-formed."""
     if not isinstance(batch.publisher, str | np.ndarray):
         return f"publisher must be a str, got {batch.publisher!r}"
     for what in ("ts", "seq"):
@@ -310,13 +318,13 @@ def _batch_fault(batch: EventBatch) -> str | None:
         if column.ndim != 1 or column.dtype.kind not in "iuf":
             return f"{what} must be a column of ints, got {column.dtype} of shape {column.shape}"
     for name, column in [("seq", batch.seq), *batch.columns.items()]:
-        if column.ndim == 0 or len(column) != len(batch.ts):
-            rows = "no rows" if column.ndim == 0 else f"{len(column)} rows"
+        if column.shape[:1] != batch.ts.shape:
+            rows = f"{len(column)} rows" if column.ndim else "no rows"
             return f"column {name!r} has {rows}, ts has {len(batch.ts)}"
     return None
 
 
-def _sane_times(column: npt.NDArray[Any]) -> tuple[IntArray, BoolArray]:
+def _as_ints(column: npt.NDArray[Any]) -> tuple[IntArray, BoolArray]:
     """A column as int64, and which of its rows really are ints in range."""
     if column.dtype.kind == "f":
         sane = np.isfinite(column) & (column == np.floor(column)) & (np.abs(column) < 2.0**62)

@@ -9,7 +9,7 @@ from slackline.cell import DeadLetter, LateEvent, Outcome, Start
 from slackline.events import Event, EventBatch, Stable
 from slackline.hierarchy import Hierarchy
 from slackline.host import Host, Quarantined
-from slackline.intake import Arrival, Rejected
+from slackline.intake import Arrival, Intake, Rejected
 from slackline.messages import Retract
 from slackline.policy import Ordering
 from slackline.stats import DetectorStats
@@ -45,6 +45,8 @@ class Run:
     ignored: dict[str, int] = field(default_factory=dict)
     """Events of types that no detector listens to, by type."""
     clk: int = 0
+    trace: list[str] = field(default_factory=list)
+    """What a simulation did, line by line."""
     backset: dict[str, dict[str, int]] = field(default_factory=dict)
     """How far each detector dated each type back at most."""
 
@@ -62,18 +64,18 @@ class Run:
                 self.log.append(LogEntry("final", output.event, clk, output.rev))
                 self.final.append(output.event)
 
-    def conclude(self, hosts: Iterable[Host]) -> None:
-        """Collect what the hosts have left over."""
+    def conclude(self, hosts: Iterable[Host], intake: Intake) -> None:
+        """Collect what the hosts, and the intake before them, have left over."""
         self.final.sort()
+        self.rejected += intake.rejected
+        self.ignored |= intake.ignored
         for host in hosts:
             self.late += host.late
-            self.rejected += host.rejected
-            self.quarantined += host.quarantined
+            known = {entry.event.name for entry in self.quarantined}
+            self.quarantined += [e for e in host.quarantined if e.event.name not in known]
             self.dead_letters += host.dead_letters
             self.clk = max(self.clk, host.clk)
-            for type_, count in host.ignored.items():
-                self.ignored[type_] = self.ignored.get(type_, 0) + count
-            for name, stats in host.stats().items():
+            for name, stats in host.stats(intake.rejected_by_type).items():
                 self.stats[name] = stats
                 self.backset[name] = dict(host.cells[name].runner.backset)
 
@@ -103,9 +105,8 @@ def run(
         rows += size
         if on_progress is not None:
             on_progress(rows)
-    for outcomes in host.finish():
-        result.record(outcomes, host.clk)
-    result.conclude([host])
+    result.record(host.step(host.end()), host.clk)
+    result.conclude([host], host.intake)
     return result
 
 

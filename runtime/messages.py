@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from slackline.events import Event
 
-__all__ = ["Add", "Delay", "Message", "Promise", "Retract", "Tick"]
+__all__ = ["Add", "Delay", "Heard", "Message", "Promise", "Retract", "Tick"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +59,12 @@ class Tick:
     ts: int
 
 
-Message = Add | Retract | Promise | Delay | Tick
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The clock of ``host``, where sources enter, stood at ``clk``: all it took before was sent."""
+
+    host: str
+    clk: int
+
+
+Message = Add | Retract | Promise | Delay | Tick | Heard

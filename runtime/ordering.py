@@ -95,6 +95,8 @@ class OrderingUnit:
             for type_ in node.listens
             for publisher in publishers[type_] or ("",)
         }
+        self._come = {type_: TS_MIN for _, type_ in self._marks}
+        """How far each type was stable while it lasted."""
         self.k = self._slack.k
 
     def advance(
@@ -109,15 +111,11 @@ class OrderingUnit:
         k = self._learn(step, arrived, messages, announced)
         stable, stable_now = self._settle(step, k, promises)
         reach_before = self.reach
-        if step.end_of_input:
-            reach = np.zeros(0, dtype=np.int64)
-            self.reach = TS_MAX
-        else:
-            reach = stable[1:] - 1
-            if isinstance(self.ordering, KSlack):
-                reach = np.maximum(reach, step.clk - k[1:])
-            reach = np.maximum.accumulate(np.maximum(reach, self.reach))
-            self.reach = max(self.reach, stable_now - 1, *reach[-1:].tolist())
+        reach = stable[1:] - 1
+        if isinstance(self.ordering, KSlack):
+            reach = np.maximum(reach, step.clk - k[1:])
+        reach = np.maximum.accumulate(np.maximum(reach, self.reach))
+        self.reach = max(self.reach, stable_now - 1, *reach[-1:].tolist())
         self.stable = stable_now
         return View(step, k, stable, stable_now, reach, reach_before, self.reach)
 
@@ -126,9 +124,9 @@ class OrderingUnit:
         if since is None:
             return {}
         if isinstance(self.ordering, KSlack):
-            return dict.fromkeys(clock, None if clk == TS_MIN else clk)
-        behind = {type_: mark for (_, type_), mark in self._marks.items() if mark <= since}
-        return {type_: None if mark == TS_MIN else mark for type_, mark in behind.items()}
+            return dict.fromkeys(clock, clk if clk > TS_MIN else None)
+        behind = {type_: ts for type_, ts in self._come.items() if ts <= since}
+        return {type_: ts if ts > TS_MIN // 2 else None for type_, ts in behind.items()}
 
     # ---- K ---------------------------------------------------------------------------------
 
@@ -204,7 +202,9 @@ class OrderingUnit:
     def _settle(self, step: Step, k: IntArray, promises: Said) -> tuple[IntArray, int]:
         """The stable mark before and after each update, and at the very end of the step."""
         clocks = step.clocks
-        own = clocks - np.maximum(np.ceil(k * self.factor).astype(np.int64), self.horizon_min)
+        horizon = np.maximum(np.ceil(k * self.factor).astype(np.int64), self.horizon_min)
+        own = np.minimum(clocks, step.heard_before) - horizon
+        own_now = min(step.clk_now, step.heard_now) - int(horizon[-1])
         lowest: IntArray | None = None
         lowest_now = TS_MAX
         for key, mark in self._marks.items():
@@ -218,13 +218,15 @@ class OrderingUnit:
                 continue
             if not key[0]:
                 along = np.maximum(along, own)
-                mark = max(mark, int(own[-1]))
+                mark = max(mark, own_now)
+            if mark != TS_MAX:
+                self._come[key[1]] = mark
             lowest = along if lowest is None else np.minimum(lowest, along)
             lowest_now = min(lowest_now, mark)
         if lowest is None:
             lowest, lowest_now = clocks, step.clk_now
+            if min(self._marks.values()) == TS_MAX:
+                lowest_now = TS_MAX
         lowest[0] = self.stable
         lowest = np.maximum.accumulate(lowest)
-        if step.end_of_input:
-            return lowest, TS_MAX
         return lowest, max(int(lowest[-1]), lowest_now)

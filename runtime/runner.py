@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from slackline.detector import Emit
+from slackline.detector import BatchEmit, Emit
 from slackline.errors import EmitError
-from slackline.events import Event, IntArray, Key, is_int
+from slackline.events import Event, EventBatch, IntArray, Key, is_int
 from slackline.hierarchy import Node
 from slackline.input import Piece
 from slackline.ledger import Emission
@@ -19,6 +19,8 @@ __all__ = ["BatchFailed", "Fault", "Runner"]
 
 BATCH_ROWS_MIN = 8
 """Shorter stretches of one type are cheaper as single events."""
+BATCH_ROWS_MAX = 512
+"""Longer stretches are cut: what a batch emits without naming a row is published at its end."""
 
 
 class BatchFailed(Exception):
@@ -34,6 +36,34 @@ class Fault:
     error: Exception
 
 
+class _BatchEmit:
+    """The ``emit`` of ``on_batch``: ``emit.at(row)`` names the row that what follows is due to."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._batch: EventBatch | None = None
+        self._row: int | None = None
+
+    def begin(self, batch: EventBatch) -> None:
+        self._batch, self._row = batch, None
+
+    def at(self, row: int) -> _BatchEmit:
+        assert self._batch is not None
+        if not is_int(row) or not (self._row or 0) <= row < len(self._batch):
+            raise EmitError(
+                f"emit.at({row!r}): rows are named in ascending order, here from "
+                f"{self._row or 0} to {len(self._batch) - 1}"
+            )
+        self._row = int(row)
+        return self
+
+    def __call__(self, type: str, ts: int, **data: Any) -> None:
+        assert self._batch is not None
+        named = self._row is not None
+        row = self._row if self._row is not None else len(self._batch) - 1
+        self._runner.emitted(row, int(self._batch.ts[row if named else 0]), type, ts, data)
+
+
 class Runner:
     """A detector of its own, with its callbacks and what they did."""
 
@@ -41,12 +71,13 @@ class Runner:
         self._name = node.name
         self._detector = copy.deepcopy(node.detector)
         self._on_event: Callable[[Event, Emit], None] = self._detector.on_event
-        self._on_batch: Callable[..., None] | None = self._detector.on_batch
+        self._on_batch: Callable[[EventBatch, BatchEmit], None] | None = self._detector.on_batch
+        self._batch_emit = _BatchEmit(self)
         self._publishes = frozenset(node.publishes)
         self._backset_max = node.detector.backset_max
         self._emitted: list[tuple[int, str, int, dict[str, Any]]] = []
+        self._events: list[Event] = []
         self._row = 0
-        self._inputs: list[Event] = []
         self.faults: list[Fault] = []
         self.backset = dict.fromkeys(node.publishes, 0)
         """How far each type was dated back at most."""
@@ -73,47 +104,65 @@ class Runner:
         Raises BatchFailed, with the detector in no defined state, if ``on_batch`` raises.
         """
         emissions: list[Emission] = []
-        for piece in pieces:
-            if piece.rows is not None and not one_by_one and self._feed_batch(piece):
-                place, first = piece.last_place, int(piece.rows.ts[0])
-                update = step.last
-                for _, type_, ts, data in self._emitted:
-                    self._date(type_, first - ts)
-                    emissions.append(Emission(place, type_, ts, data, update, step.clk_now))
-            else:
-                events = piece.rows.events if piece.rows is not None else piece.events
-                self._feed_events(events, piece)
-                if self._emitted:
-                    updates = when(piece)
-                    for row, type_, ts, data in self._emitted:
-                        self._date(type_, events[row].ts - ts)
-                        update = int(updates[row])
-                        clk = step.clk_at(update)
-                        emissions.append(
-                            Emission(piece.place(row), type_, ts, data, update, clk)
-                        )
-            self._emitted.clear()
+        for piece in self._cut(pieces):
+            if one_by_one or not self._feed_batch(piece):
+                self._feed_events(piece)
+            if self._emitted:
+                updates = when(piece)
+                for row, type_, ts, data in self._emitted:
+                    update = int(updates[row])
+                    place, clk = piece.place(row), step.clk_at(update)
+                    emissions.append(Emission(place, type_, ts, data, update, clk))
+                self._emitted.clear()
         return emissions
+
+    def emitted(self, row: int, trigger: int, type_: str, ts: int, data: dict[str, Any]) -> None:
+        """Take down what the detector emits because of ``row``, an event at time ``trigger``."""
+        if type_ not in self._publishes:
+            raise EmitError(
+                f"detector {self._name!r} emitted {type_!r}, which it does not publish; "
+                f"its publishes are {tuple(sorted(self._publishes))}"
+            )
+        if not is_int(ts):
+            raise EmitError(f"detector {self._name!r} emitted {type_!r} at ts {ts!r}: not an int")
+        back = trigger - ts
+        if self._backset_max is not None and back > self._backset_max:
+            raise EmitError(
+                f"detector {self._name!r} emitted {type_!r} at ts {ts} because of an event at "
+                f"{trigger}: further back than its backset_max {self._backset_max}"
+            )
+        self.backset[type_] = max(self.backset[type_], back)
+        self._emitted.append((row, type_, int(ts), data))
+
+    def _cut(self, pieces: list[Piece]) -> Iterator[Piece]:
+        """Pieces no longer than a batch may be."""
+        for piece in pieces:
+            if piece.rows is None or self._on_batch is None:
+                yield piece
+                continue
+            for begin in range(0, len(piece), BATCH_ROWS_MAX):
+                part = slice(begin, begin + BATCH_ROWS_MAX)
+                yield Piece(piece.rows[part], [], None, piece.updates[part])
 
     def _feed_batch(self, piece: Piece) -> bool:
         """Give a stretch of one type as columns, if that pays; False if it is not done."""
-        if self._on_batch is None or len(piece) < BATCH_ROWS_MIN:
+        if self._on_batch is None or piece.rows is None or len(piece) < BATCH_ROWS_MIN:
             return False
-        assert piece.rows is not None
         batch = piece.rows.batch()
         if batch is None:
             return False
-        self._row, self._inputs = 0, [piece.rows[:1].events[0]]
+        self._batch_emit.begin(batch)
         try:
-            self._on_batch(batch, self._emit)
+            self._on_batch(batch, self._batch_emit)
         except Exception as error:
             self._emitted.clear()
             raise BatchFailed from error
         return True
 
-    def _feed_events(self, events: list[Event], piece: Piece) -> None:
+    def _feed_events(self, piece: Piece) -> None:
+        events = piece.rows.events if piece.rows is not None else piece.events
+        self._events = events
         on_event, emit = self._on_event, self._emit
-        self._inputs = events
         rows = iter(enumerate(events))
         while True:
             try:
@@ -127,20 +176,4 @@ class Runner:
                 self.faults.append(Fault(piece.place(row), events[row], error))
 
     def _emit(self, type: str, ts: int, **data: Any) -> None:
-        if type not in self._publishes:
-            raise EmitError(
-                f"detector {self._name!r} emitted {type!r}, which it does not publish; "
-                f"its publishes are {tuple(sorted(self._publishes))}"
-            )
-        if not is_int(ts):
-            raise EmitError(f"detector {self._name!r} emitted {type!r} at ts {ts!r}: not an int")
-        if self._backset_max is not None and ts < self._inputs[self._row].ts - self._backset_max:
-            raise EmitError(
-                f"detector {self._name!r} emitted {type!r} at ts {ts}, more than its backset_max "
-                f"{self._backset_max} before {self._inputs[self._row]}"
-            )
-        self._emitted.append((self._row, type, int(ts), data))
-
-    def _date(self, type_: str, back: int) -> None:
-        if back > self.backset[type_]:
-            self.backset[type_] = back
+        self.emitted(self._row, self._events[self._row].ts, type, ts, data)

@@ -57,7 +57,7 @@ class Rows:
         return len(self.ts)
 
     def __getitem__(self, part: slice) -> Rows:
-        if part.start in (None, 0) and part.stop in (None, len(self.ts)):
+        if part.start in (None, 0) and (part.stop is None or part.stop >= len(self.ts)):
             return self
         columns = self.columns
         if columns is not None:
