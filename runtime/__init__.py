@@ -29,11 +29,6 @@ from slackline.simulate import SimulatedHost, simulate
 from slackline.truth import truth
 
 __all__ = [
-    "simulate",
-    "SimulatedHost",
-    "Stall",
-    "Partition",
-    "Link",
     "ANY",
     "Automaton",
     "BatchEmit",
@@ -50,20 +45,25 @@ __all__ = [
     "HierarchyError",
     "KSlack",
     "LateEvent",
+    "Link",
     "Listen",
     "LogEntry",
     "MalformedEvent",
     "Ordering",
+    "Partition",
     "Punctuated",
     "Run",
+    "SimulatedHost",
     "SlacklineError",
     "SourceError",
     "Stable",
+    "Stall",
     "Start",
     "Unordered",
     "UserError",
     "WorldError",
     "run",
+    "simulate",
     "truth",
 ]
 

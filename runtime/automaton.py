@@ -50,7 +50,9 @@ class Automaton(Detector):
         self.current = self.current or name
         return name
 
-    def connect(self, source: str, target: str, type: str = ANY, guard: Guard | None = None) -> None:
+    def connect(
+        self, source: str, target: str, type: str = ANY, guard: Guard | None = None
+    ) -> None:
         """On an event of ``type`` that ``guard`` accepts, go from ``source`` to ``target``."""
         for name in (source, target):
             if name not in self._transitions:

@@ -43,6 +43,9 @@ START = Key(TS_MIN, "", "", 0)
 SNAPSHOT_EVENTS_MIN, SNAPSHOT_BYTES_PER_EVENT = 32, 32
 """A snapshot is taken when this many events, plus one per so many bytes of state, have passed."""
 
+BACKSET_DOUBT = 64
+"""After so many outputs of a type the distrust in how far back they were dated has halved."""
+
 
 @dataclass(frozen=True, slots=True)
 class LateEvent:
@@ -437,9 +440,7 @@ class Cell:
             self.dead_letters.append(DeadLetter(self.node.name, fault.event, fault.error))
         self._settled = stable
         needed = 0
-        while (
-            needed + 1 < len(self._snapshots) and self._snapshots[needed + 1].place.ts < stable
-        ):
+        while needed + 1 < len(self._snapshots) and self._snapshots[needed + 1].place.ts < stable:
             needed += 1
         if needed:
             del self._snapshots[:needed]
@@ -452,27 +453,32 @@ class Cell:
             if view.stable_now == TS_MAX:
                 promises[type_] = Along(None, TS_MAX)
                 continue
-            back = self.node.detector.backset_max
-            if back is None:
-                learnt = math.ceil(self.unit.factor * self.runner.backset[type_])
-                back = max(learnt, self.unit.horizon_min)
+            back = self._backset_allowed(type_)
             values = view.stable - back
             if self.runner.in_columns:
                 values = np.full_like(values, values[0])
             promises[type_] = Along(values, view.stable_now - back)
         return promises
 
+    def _backset_allowed(self, type_: str) -> int:
+        """How far back outputs may still be dated: as declared, or learnt with growing trust."""
+        declared = self.node.detector.backset_max
+        if declared is not None:
+            return declared
+        learnt = max(self.unit.factor * self.runner.backset[type_], self.unit.horizon_min)
+        return math.ceil(learnt * (1 + BACKSET_DOUBT / (1 + self._ledger.counts[type_])))
+
     def _announced(self, view: View) -> dict[str, Along]:
         if not isinstance(self.unit.ordering, KSlack):
             return {}
         return {
-            type_: Along(view.k + self.runner.backset[type_], self.unit.k + self.runner.backset[type_])
+            type_: Along(
+                view.k + self.runner.backset[type_], self.unit.k + self.runner.backset[type_]
+            )
             for type_ in self.node.publishes
         }
 
-    def stats(
-        self, clk: int, rejected: int, duplicates: int
-    ) -> DetectorStats:
+    def stats(self, clk: int, rejected: int, duplicates: int) -> DetectorStats:
         """Everything countable about this cell, as of now."""
         counts = self.counts
         return DetectorStats(

@@ -78,7 +78,7 @@ class Detector:
         buffer = io.BytesIO()
         pickler = _StatePickler(buffer, self)
         try:
-            pickler.dump(self.__dict__)
+            pickler.dump((self.__dict__, _slots(self)))
         except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
             raise DetectorError(
                 f"the state of {type(self).__name__} cannot be saved: {error}; keep open files, "
@@ -90,11 +90,22 @@ class Detector:
         """Return to the state that ``snapshot`` saved."""
         _restoring.append(self)
         try:
-            attributes = pickle.loads(state)
+            attributes, slots = pickle.loads(state)
         finally:
             _restoring.pop()
         self.__dict__.clear()
         self.__dict__.update(attributes)
+        for name, value in slots.items():
+            setattr(self, name, value)
+
+
+def _slots(detector: Detector) -> dict[str, Any]:
+    """The attributes that a subclass keeps in ``__slots__``."""
+    names: list[str] = []
+    for kind in type(detector).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names += [slots] if isinstance(slots, str) else slots
+    return {name: getattr(detector, name) for name in names if hasattr(detector, name)}
 
 
 _restoring: list[Detector] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -84,11 +85,11 @@ class Event:
 
 
 _new_event = Event.__new__
-_set_type = Event.type.__set__  # type: ignore[attr-defined]
-_set_ts = Event.ts.__set__  # type: ignore[attr-defined]
-_set_data = Event.data.__set__  # type: ignore[attr-defined]
-_set_publisher = Event.publisher.__set__  # type: ignore[attr-defined]
-_set_seq = Event.seq.__set__  # type: ignore[attr-defined]
+_set_type = Event.__dict__["type"].__set__
+_set_ts = Event.__dict__["ts"].__set__
+_set_data = Event.__dict__["data"].__set__
+_set_publisher = Event.__dict__["publisher"].__set__
+_set_seq = Event.__dict__["seq"].__set__
 
 
 def make_event(type: str, ts: int, data: Mapping[str, Any], publisher: str, seq: int) -> Event:
@@ -221,6 +222,17 @@ def same_data(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return bool(np.array_equal(one, other))
     return bool(one == other)
+
+
+_ATOMS = frozenset({int, float, str, bool, bytes, complex, type(None)})
+
+
+def own_data(data: dict[str, Any]) -> dict[str, Any]:
+    """The payload of an emission, cut off from the detector's state that it may be part of."""
+    for name, value in data.items():
+        if type(value) not in _ATOMS:
+            data[name] = copy.deepcopy(value)
+    return data
 
 
 def fault_of(event: object) -> str | None:

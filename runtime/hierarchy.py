@@ -44,7 +44,8 @@ class Hierarchy:
     ) -> None:
         if unit not in UNITS_PER_SECOND:
             raise HierarchyError(
-                f"hierarchy {name!r}: unknown unit {unit!r}; use one of {', '.join(UNITS_PER_SECOND)}"
+                f"hierarchy {name!r}: unknown unit {unit!r}; use one of "
+                f"{', '.join(UNITS_PER_SECOND)}"
             )
         self.name = name
         self.clock = _type_names(clock, f"hierarchy {name!r}: clock")
@@ -217,8 +218,9 @@ class Hierarchy:
 
 def _type_names(names: Iterable[str], where: str) -> tuple[str, ...]:
     if isinstance(names, str):
-        raise HierarchyError(f"{where} must be a tuple of type names, got the str {names!r}; "
-                             f"write ({names!r},)")
+        raise HierarchyError(
+            f"{where} must be a tuple of type names, got the str {names!r}; write ({names!r},)"
+        )
     result = []
     for name in names:
         if not isinstance(name, str) or not name:

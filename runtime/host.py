@@ -133,9 +133,7 @@ class Host:
             return len(came)
         for end in range(len(came), 0, -1):
             item = came[end - 1]
-            if isinstance(item, Promise | Stable | Heard) or (
-                getattr(item, "type", None) in self._clock_kinds
-            ):
+            if isinstance(item, Promise | Stable | Heard) or (_type_of(item) in self._clock_kinds):
                 return end
         return 0
 
@@ -296,13 +294,17 @@ class Host:
         return outcomes
 
 
-def _times_of(arrivals: Iterable[Arrival], clock_types: Iterable[str]) -> list[int]:
+def _times_of(arrivals: Iterable[Arrival], clock_types: Mapping[str, int]) -> list[int]:
     """The times of the well-formed clock events among some arrivals."""
-    came = Intake(clock_types, {}).sort(
-        item for item in arrivals if getattr(item, "type", None) in clock_types
-    )
+    came = Intake(clock_types, {}).sort(item for item in arrivals if _type_of(item) in clock_types)
     times = [ts for group in came.groups for ts in group.ts.tolist()]
     return times + [tick.ts for _, tick in came.ticks]
+
+
+def _type_of(item: object) -> str:
+    """The type of an arrival; empty when it has none, as a malformed one may."""
+    type_ = getattr(item, "type", "")
+    return type_ if isinstance(type_, str) else ""
 
 
 def _nothing_measured() -> tuple[IntArray, IntArray]:

@@ -108,7 +108,7 @@ class Configuration:
         except ValueError as error:
             raise ConfigError(f"the configuration {path} is not JSON: {error}") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise ConfigError(f"{path} is not a configuration: it lacks \"format\": \"{FORMAT}\"")
+            raise ConfigError(f'{path} is not a configuration: it lacks "format": "{FORMAT}"')
         try:
             detectors = {
                 str(name): Configured(
@@ -196,13 +196,11 @@ class _Ear(Detector):
     def on_event(self, event: Event, emit: Emit) -> None:
         """Only the delay counts."""
 
-    def on_batch(self, batch: EventBatch, emit: Emit) -> None:  # type: ignore[override]
+    def on_batch(self, batch: EventBatch, emit: Emit) -> None:
         """Only the delays count."""
 
 
-def jitter(
-    hierarchy: Hierarchy, arrivals: Iterable[Event | EventBatch | Stable]
-) -> dict[str, int]:
+def jitter(hierarchy: Hierarchy, arrivals: Iterable[Event | EventBatch | Stable]) -> dict[str, int]:
     """The largest delay of each source type, relative to the stream clock."""
     ears = Hierarchy(hierarchy.name, hierarchy.clock_types, hierarchy.unit)
     ears.add("ear", _Ear(hierarchy.source_types))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,7 +116,7 @@ class Input:
         cuts = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
         taken = [0] * len(parts)
         pieces = []
-        for begin, end in zip(cuts, cuts[1:], strict=False):
+        for begin, end in itertools.pairwise(cuts):
             which = int(owner[begin])
             part = slice(taken[which], taken[which] + end - begin)
             taken[which] = part.stop
@@ -129,9 +130,7 @@ class Input:
 def _merged_by_place(stretches: list[Rows], singles: Piece) -> Piece:
     """Merge by full places, for when unordered events lie among the others."""
     assert singles.places is not None
-    everything = list(
-        zip(singles.places, singles.events, singles.updates.tolist(), strict=True)
-    )
+    everything = list(zip(singles.places, singles.events, singles.updates.tolist(), strict=True))
     for rows in stretches:
         everything += [
             (event.key, event, update)

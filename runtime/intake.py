@@ -113,6 +113,12 @@ class Intake:
                 if self._admits(item):
                     batches.setdefault(item.type, []).append((index, item))
                 index += len(item)
+            elif isinstance(item, Event):
+                if self._admits(item):
+                    places, events = singles.setdefault(item.type, ([], []))
+                    places.append(index)
+                    events.append(item)
+                index += 1
             else:
                 self._sort_other(index, item, result)
                 index += 1
@@ -148,8 +154,6 @@ class Intake:
             result.promises["", item.type] = max(
                 item.ts, result.promises.get(("", item.type), TS_MIN)
             )
-        elif isinstance(item, Event):
-            raise TypeError(f"subclasses of Event are not supported: {type(item).__name__}")
         else:
             self.reject(item, str(fault_of(item)))
 
@@ -252,9 +256,7 @@ def _stacked(type_: str, parts: list[tuple[int, EventBatch]]) -> Group:
     index = np.arange(int(ends[-1])) + np.repeat(starts - (ends - lengths), lengths)
     if len(batches) == 1:
         only = batches[0]
-        return Group(
-            type_, index, only.ts, only.seq, codes, list(names), None, dict(only.columns)
-        )
+        return Group(type_, index, only.ts, only.seq, codes, list(names), None, dict(only.columns))
     return Group(
         type_,
         index,

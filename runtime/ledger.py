@@ -80,9 +80,7 @@ class Ledger:
             seq = self.counts[emission.type] + 1
             stands = before.get((emission.type, seq))
             if stands is not None:
-                same = make_event(
-                    emission.type, emission.ts, emission.data, self._publisher, seq
-                )
+                same = make_event(emission.type, emission.ts, emission.data, self._publisher, seq)
                 if same == stands.event:
                     del before[emission.type, seq]
                     self.counts[emission.type] = seq

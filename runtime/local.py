@@ -117,10 +117,9 @@ def _chunks(
     chunk: list[Arrival] = []
     rows = 0
     for item in arrivals:
+        parts: list[Arrival] = [item]
         if isinstance(item, EventBatch) and item.ts.ndim == 1 and len(item) > rows_max:
             parts = [item[i : i + rows_max] for i in range(0, len(item), rows_max)]
-        else:
-            parts = [item]
         for part in parts:
             chunk.append(part)
             rows += len(part) if isinstance(part, EventBatch) else 1

@@ -41,7 +41,8 @@ class Link:
             raise ConfigError(f"a link's delay and jitter must be >= 0, got {self}")
         if self.distribution not in ("uniform", "exponential"):
             raise ConfigError(
-                f"a link's distribution must be 'uniform' or 'exponential', got {self.distribution!r}"
+                "a link's distribution must be 'uniform' or 'exponential', got "
+                f"{self.distribution!r}"
             )
         for what in ("loss", "duplicate", "reorder"):
             value = getattr(self, what)

@@ -9,7 +9,7 @@ from typing import Any
 
 from slackline.detector import BatchEmit, Emit
 from slackline.errors import EmitError
-from slackline.events import Event, EventBatch, IntArray, Key, is_int
+from slackline.events import Event, EventBatch, IntArray, Key, is_int, own_data
 from slackline.hierarchy import Node
 from slackline.input import Piece
 from slackline.ledger import Emission
@@ -132,7 +132,7 @@ class Runner:
                 f"{trigger}: further back than its backset_max {self._backset_max}"
             )
         self.backset[type_] = max(self.backset[type_], back)
-        self._emitted.append((row, type_, int(ts), data))
+        self._emitted.append((row, type_, int(ts), own_data(data)))
 
     def _cut(self, pieces: list[Piece]) -> Iterator[Piece]:
         """Pieces no longer than a batch may be."""

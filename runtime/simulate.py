@@ -61,9 +61,9 @@ def simulate(
     maps detectors, and source types, to hosts; what it leaves out the seed places. ``faults`` are
     ``Partition`` and ``Stall``.
     """
-    return _Simulation(
-        hierarchy, seed, hosts, links, placement or {}, faults, ordering, start
-    ).run(arrivals)
+    return _Simulation(hierarchy, seed, hosts, links, placement or {}, faults, ordering, start).run(
+        arrivals
+    )
 
 
 class _Simulation:
@@ -230,9 +230,7 @@ class _Simulation:
         if self._queues[name]:
             self._arrive(name, name, [])
 
-    def _changes(
-        self, detector: str, type_: str, promised: int, outcome: Outcome
-    ) -> list[Arrival]:
+    def _changes(self, detector: str, type_: str, promised: int, outcome: Outcome) -> list[Arrival]:
         """What a cell promises and announces beyond what it did before."""
         said: list[Arrival] = []
         if promised > self._promised.get((detector, type_), TS_MIN):
@@ -340,7 +338,7 @@ def _check_fault(fault: Fault, names: list[str]) -> None:
 def random_links(
     rng: random.Random, names: Sequence[str], second: int
 ) -> dict[tuple[str, str], Link]:
-    """Links as a bad network has them: delays of some milliseconds, some packets lost or doubled."""
+    """Links of a bad network: delays of some milliseconds, some packets lost or doubled."""
     ms = second / 1000
     return {
         (a, b): Link(

@@ -35,7 +35,9 @@ class _Bucket:
 class Slack:
     """Learns K from delays; with ``fixed`` it measures but does not follow."""
 
-    def __init__(self, window: int, margin: float, fixed: int | None = None, start: int = 0) -> None:
+    def __init__(
+        self, window: int, margin: float, fixed: int | None = None, start: int = 0
+    ) -> None:
         self._bucket_len = max(1, math.ceil(window / BUCKETS))
         self._margin = margin
         self._fixed = fixed

@@ -11,6 +11,7 @@ same rows again. What every cell has left behind is purged.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -216,7 +217,7 @@ class Tape:
     def _insert_behind(self, rows: Rows) -> None:
         places = np.searchsorted(np.array(self._ends, dtype=np.int64), rows.ts, side="left")
         cuts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(rows)]
-        for begin, end in zip(cuts, cuts[1:], strict=False):
+        for begin, end in itertools.pairwise(cuts):
             place = int(places[begin])
             part = rows[begin:end]
             if place == len(self._segments):
@@ -243,9 +244,14 @@ class Tape:
         )
         return self._sorted(
             Rows(
-                self, joined("ts"), joined("codes"), joined("seq"), joined("update"),
-                columns, events,
-            )  # fmt: skip
+                self,
+                joined("ts"),
+                joined("codes"),
+                joined("seq"),
+                joined("update"),
+                columns,
+                events,
+            )
         )
 
     def _sorted(self, rows: Rows) -> Rows:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from slackline.errors import EmitError, HierarchyError
-from slackline.events import Event, EventBatch, fault_of, is_int
+from slackline.events import Event, EventBatch, fault_of, is_int, own_data
 from slackline.hierarchy import Hierarchy, Node
 
 __all__ = ["truth"]
@@ -70,7 +70,7 @@ def _outputs_of(
                 f"detector {node.name!r} emitted {type!r} at ts {ts}, more than its backset_max "
                 f"{detector.backset_max} before {event}"
             )
-        emitted.append((type, int(ts), data))
+        emitted.append((type, int(ts), own_data(data)))
 
     for event in events:
         emitted.clear()
