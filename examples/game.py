@@ -16,7 +16,16 @@ import numpy.typing as npt
 
 from slackline.events import EventBatch
 
-__all__ = ["BALL", "LIMBS", "PLAYERS", "disordered", "game", "share_disordered", "team_of"]
+__all__ = [
+    "BALL",
+    "LIMBS",
+    "PLAYERS",
+    "disordered",
+    "game",
+    "in_order",
+    "share_disordered",
+    "team_of",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,14 +33,15 @@ BALL, LIMBS, PLAYERS, REFEREES = 0, 4, 22, 3
 BALL_HZ, LIMB_HZ, PACKET = 2_000, 200, 10
 SECOND = 1_000_000
 
-LENGTH_M, WIDTH_M = 105.0, 68.0
+WIDTH_M = 40.0
+"""Of the strip in which play goes on."""
 AT_FOOT_M, TOUCH_M = 0.35, 0.3
 """How far ahead of its player the ball is when touched, and how much further it rolls then."""
 CONTACT_SAMPLES = 17
 """A foot is on the ball for some eight milliseconds."""
 LIMB_M = np.array([[-0.15, 0, 0.1], [0.15, 0, 0.1], [-0.35, 0, 1.1], [0.35, 0, 1.1]])
 LIMB_NAMES = ("left-foot", "right-foot", "left-hand", "right-hand")
-ROWS_M = ((-47, 1), (-33, 4), (-15, 4), (-3, 2))
+ROWS_M = ((-42, 1), (-20, 4), (-8, 4), (3, 2))
 """A team's rows from its own goal on: distance from the centre line, number of players."""
 
 
@@ -53,7 +63,7 @@ class _People:
     def drawn(cls, rng: np.random.Generator) -> _People:
         own = [(x, i, n) for x, n in ROWS_M for i in range(n)]
         half = [(float(x), WIDTH_M * ((i + 0.5) / n - 0.5)) for x, i, n in own]
-        home = np.array([*half, *((-x, -y) for x, y in half), (0, 20), (-20, 33), (20, -33)])
+        home = np.array([*half, *((-x, -y) for x, y in half), (0, 16), (-20, 33), (20, -33)])
         waves = (len(home), 2, 3)
         reach = rng.uniform(0.5, 1.0, waves) * np.array([5.0, 2.0, 0.6])
         rate = rng.uniform(0.7, 1.3, waves) * 2 * np.pi / np.array([19.0, 7.0, 3.0])
@@ -81,7 +91,7 @@ class _Possession:
     def drawn(
         cls, people: _People, player: int, start: float, rng: np.random.Generator
     ) -> _Possession:
-        end = start + float(rng.uniform(0.7, 2.2))
+        end = start + float(rng.uniform(0.6, 1.8))
         mates = rng.random() < 0.7
         others = [
             other
@@ -151,6 +161,22 @@ def disordered(batches: list[EventBatch], seed: int) -> list[EventBatch]:
     return [batches[i] for i in np.argsort(arrives, kind="stable").tolist()]
 
 
+def in_order(batches: list[EventBatch]) -> EventBatch:
+    """Everything in one batch, in total order."""
+    names = sorted({str(batch.publisher) for batch in batches})
+    number = {name: i for i, name in enumerate(names)}
+    sizes = [len(batch) for batch in batches]
+    codes = np.repeat([number[str(batch.publisher)] for batch in batches], sizes).astype(np.int32)
+    ts = np.concatenate([batch.ts for batch in batches])
+    seq = np.concatenate([batch.seq for batch in batches])
+    order = np.lexsort((seq, codes, ts))
+    columns = {
+        name: np.concatenate([batch.columns[name] for batch in batches])[order]
+        for name in batches[0].columns
+    }
+    return EventBatch.merged("position", ts[order], columns, codes[order], names, seq[order])
+
+
 def share_disordered(batches: list[EventBatch]) -> float:
     """The share of events that arrive behind a later one."""
     ts = np.concatenate([batch.ts for batch in batches])
@@ -170,14 +196,14 @@ def _ball(
         now = slice(*np.searchsorted(t, [held.start, held.end]))
         place[now, :2] = held.place(people, t[now])
         metres = _metres(people, held.player, held.receiver, held.end)
-        caught = held.end + max(metres / float(rng.uniform(11, 18)), 0.4)
+        caught = held.end + max(metres / float(rng.uniform(12, 20)), 0.4)
         then = _Possession.drawn(people, held.receiver, caught, rng)
         leaves = held.place(people, np.array([held.end]))
         comes = then.place(people, np.array([caught]))
         now = slice(*np.searchsorted(t, [held.end, caught]))
         u = (t[now] - held.end) / (caught - held.end)
         place[now, :2] = leaves + (comes - leaves) * (u * (1.3 - 0.3 * u))[:, None]
-        if metres > 22:
+        if metres > 18:
             place[now, 2] += _lob(u, metres / 7)
         held = then
     motion, change = _derived(place, BALL_HZ, CONTACT_SAMPLES)
@@ -205,7 +231,8 @@ def _derived(place: Floats, hz: int, smoothing: int = 1) -> tuple[Floats, Floats
     window = np.hanning(smoothing + 2)[1:-1]
     window /= window.sum()
     for axis in range(3):
-        motion[:, axis] = np.convolve(motion[:, axis], window, mode="same")
+        known = np.pad(motion[:, axis], smoothing // 2, mode="edge")
+        motion[:, axis] = np.convolve(known, window, mode="valid")
     return motion, np.gradient(motion, 1 / hz, axis=0)
 
 

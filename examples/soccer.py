@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackline.automaton import Automaton
-from slackline.detector import Detector, Emit
+from slackline.detector import BatchEmit, Detector, Emit
 from slackline.events import Event, EventBatch
 from slackline.examples.game import BALL, LIMBS, PLAYERS, disordered, game, team_of
 from slackline.hierarchy import Hierarchy
@@ -37,7 +37,7 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 
 NEAR_MM, LEFT_MM = 1_000, 1_200
-"""The ball is near within the first and has left beyond the second; between them nothing changes."""
+"""The ball is near within the first and gone beyond the second; between them nothing changes."""
 FILTER = 10
 PEAK_MM_S2 = 55_000
 """The mean of so many accelerations of the ball makes a peak from here on: 55 m/s²."""
@@ -64,17 +64,23 @@ class Proximity(Detector):
         sid, place = data["sid"], (data["x"], data["y"], data["z"])
         if sid == BALL:
             self.ball = place
-            for player in range(1, PLAYERS + 1):
+            for player in self._close(place[0]):
                 self._look(player, event.ts, emit)
         elif sid < len(self.limbs):
             self.limbs[sid] = place
-            self._look(sid // LIMBS, event.ts, emit)
+            player = sid // LIMBS
+            if self.near[player] or abs(place[0] - self.ball[0]) < NEAR_MM:
+                self._look(player, event.ts, emit)
+
+    def _close(self, x: int) -> list[int]:
+        """The players worth a look when the ball is at ``x``."""
+        low, high = x - NEAR_MM, x + NEAR_MM
+        found = {i // LIMBS for i, limb in enumerate(self.limbs) if low < limb[0] < high}
+        return sorted(found.union(player for player, near in enumerate(self.near) if near))
 
     def _look(self, player: int, ts: int, emit: Emit) -> None:
         x, y, z = self.ball
         limbs = self.limbs[LIMBS * player : LIMBS * (player + 1)]
-        if not self.near[player] and all(abs(limb[0] - x) >= NEAR_MM for limb in limbs):
-            return
         square = min((a - x) ** 2 + (b - y) ** 2 + (c - z) ** 2 for a, b, c in limbs)
         if square > LEFT_MM**2 if self.near[player] else square < NEAR_MM**2:
             self._change(player, ts, square, emit)
@@ -84,7 +90,7 @@ class Proximity(Detector):
         type_ = "near" if self.near[player] else "not_near"
         emit(type_, ts, player=player, mm=isqrt(square))
 
-    def on_batch(self, batch: EventBatch, emit: Emit) -> None:
+    def on_batch(self, batch: EventBatch, emit: BatchEmit) -> None:
         sid = batch.columns["sid"]
         place = np.stack([batch.columns[axis] for axis in "xyz"], axis=1)
         ball = _carried(sid == BALL, place, self.ball)
@@ -99,7 +105,7 @@ class Proximity(Detector):
             rows, columns = np.nonzero(np.diff(np.concatenate([before, near]), axis=0))
             for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
                 square = int(nearest[row, column])
-                self._change(int(players[column]), int(batch.ts[row]), square, emit)
+                self._change(int(players[column]), int(batch.ts[row]), square, emit.at(row))
         self.ball = tuple(ball[-1].tolist())
         last = dict(zip(sid.tolist(), place.tolist(), strict=True))
         for limb, where in last.items():
@@ -112,9 +118,8 @@ class Proximity(Detector):
         inside = ((place > low) & (place < high)).all(axis=1) & (sid != BALL)
         known = np.array(self.limbs)
         inside_before = ((known > low) & (known < high)).all(axis=1)
-        found = np.concatenate(
-            [sid[inside] // LIMBS, np.flatnonzero(inside_before) // LIMBS, np.flatnonzero(self.near)]
-        )
+        limbs = np.concatenate([sid[inside], np.flatnonzero(inside_before)])
+        found = np.concatenate([limbs // LIMBS, np.flatnonzero(self.near)])
         return np.unique(found[found <= PLAYERS])
 
 
@@ -149,7 +154,7 @@ class BallAcceleration(Detector):
             emit("peak", self.highest[0], a=self.highest[1])
             self.highest = None
 
-    def on_batch(self, batch: EventBatch, emit: Emit) -> None:
+    def on_batch(self, batch: EventBatch, emit: BatchEmit) -> None:
         rows = np.flatnonzero(batch.columns["sid"] == BALL)
         ts, a = batch.ts[rows].tolist(), batch.columns["a"][rows]
         before = [value for _, value in self.recent[1 - FILTER :]]
@@ -158,8 +163,8 @@ class BallAcceleration(Detector):
             known = [*self.recent, *zip(ts, a.tolist(), strict=True)]
             self.recent = known[-FILTER:]
             return
-        for when, value in zip(ts, a.tolist(), strict=True):
-            self._add(when, value, emit)
+        for row, when, value in zip(rows.tolist(), ts, a.tolist(), strict=True):
+            self._add(when, value, emit.at(row))
 
 
 class PlayerHitsBall(Automaton):

@@ -22,9 +22,10 @@ from slackline.errors import (
 )
 from slackline.events import Event, EventBatch, Stable
 from slackline.hierarchy import Hierarchy
-from slackline.local import LogEntry, Run, run
+from slackline.ledger import LogEntry
+from slackline.local import Run, run
 from slackline.network import Link, Partition, Stall
-from slackline.policy import KSlack, Ordering, Punctuated, Unordered
+from slackline.policy import KSlack, Ordering, Punctuated, Speculative, Unordered
 from slackline.simulate import SimulatedHost, simulate
 from slackline.truth import truth
 
@@ -56,6 +57,7 @@ __all__ = [
     "SimulatedHost",
     "SlacklineError",
     "SourceError",
+    "Speculative",
     "Stable",
     "Stall",
     "Start",

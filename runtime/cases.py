@@ -19,7 +19,7 @@ from slackline.detector import BatchEmit, Detector, Emit
 from slackline.events import Event, EventBatch
 from slackline.hierarchy import Hierarchy
 from slackline.local import Run, run
-from slackline.policy import KSlack, Ordering, Punctuated
+from slackline.policy import KSlack, Ordering, Punctuated, Speculative
 from slackline.simulate import random_faults, simulate
 from slackline.truth import truth
 
@@ -119,8 +119,12 @@ class Case:
     description: str
 
 
-def case(seed: int, events_max: int = 240) -> Case:
-    """The case of this seed."""
+ALPHAS = (0, 0.1, 0.33, 0.7, 1, "auto")
+RETRACTIONS = ("full", "on-demand", "auto")
+
+
+def case(seed: int, events_max: int = 240, speculative: bool = False) -> Case:
+    """The case of this seed; ``speculative`` gives every detector a speculative policy."""
     rng = random.Random(f"slackline {seed}")
     hierarchy, sources = _hierarchy(rng)
     count = rng.randint(1, events_max)
@@ -139,6 +143,13 @@ def case(seed: int, events_max: int = 240) -> Case:
         {node.name: KSlack() if rng.random() < 0.5 else Punctuated() for node in hierarchy},
     ]
     ordering = rng.choice(orderings)
+    if speculative:
+        ordering = {
+            node.name: Speculative(rng.choice(ALPHAS), rng.choice(RETRACTIONS))
+            for node in hierarchy
+        }
+        if rng.random() < 0.5:
+            ordering = ordering[rng.choice(list(ordering))]
     description = (
         f"{len(hierarchy)} detectors on {len(hierarchy.levels)} levels, {count} events of "
         f"{len(sources)} types, disorder {disorder:.0%}, clock {hierarchy.clock or 'all'}, "
@@ -258,17 +269,17 @@ class Verdict:
     wrong: list[str]
 
 
-def verify_run(seed: int, chunk_rows: int | None = None) -> Verdict:
+def verify_run(seed: int, chunk_rows: int | None = None, speculative: bool = False) -> Verdict:
     """Run the case of this seed in process, cut into steps at random or as told."""
-    made = case(seed)
+    made = case(seed, speculative=speculative)
     rows = chunk_rows or random.Random(seed).choice([1, 3, 17, 100, 8192])
     result = run(made.hierarchy, made.arrivals, made.ordering, chunk_rows=rows)
     return Verdict(made, result, _wrong(made, result))
 
 
-def verify_simulate(seed: int, hosts: int = 3) -> Verdict:
+def verify_simulate(seed: int, hosts: int = 3, speculative: bool = False) -> Verdict:
     """Run the case of this seed on simulated hosts with bad links, partitions and stalls."""
-    made = case(seed)
+    made = case(seed, speculative=speculative)
     times = [ts for item in made.arrivals for ts in np.atleast_1d(item.ts).tolist()]
     names = [f"h{i + 1}" for i in range(hosts)]
     faults = random_faults(seed, names, min(times), max(times) + made.hierarchy.second)

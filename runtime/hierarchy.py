@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slackline.detector import Detector, Listen
 from slackline.errors import HierarchyError
-from slackline.policy import KSlack, Ordering, Punctuated, Unordered
+from slackline.policy import KSlack, Ordering, is_ordering
 
 __all__ = ["Hierarchy", "Node"]
 
@@ -84,10 +84,10 @@ class Hierarchy:
                 f"{where}: expected a Detector, got {type(detector).__name__}; derive it from "
                 "slackline.Detector"
             )
-        if ordering is not None and not isinstance(ordering, KSlack | Punctuated | Unordered):
+        if ordering is not None and not is_ordering(ordering):
             raise HierarchyError(
-                f"{where}: ordering must be KSlack(...), Punctuated() or Unordered(), "
-                f"got {ordering!r}"
+                f"{where}: ordering must be KSlack(...), Speculative(...), Punctuated() or "
+                f"Unordered(), got {ordering!r}"
             )
         listens = _type_names(detector.listens, f"{where}: listens")
         publishes = _type_names(detector.publishes, f"{where}: publishes")
@@ -205,10 +205,10 @@ class Hierarchy:
             for name in override:
                 self[name]
             return {node.name: override.get(node.name, node.ordering) for node in self}
-        if override is not None and not isinstance(override, KSlack | Punctuated | Unordered):
+        if override is not None and not is_ordering(override):
             raise HierarchyError(
-                f"ordering must be KSlack(...), Punctuated(), Unordered() or a mapping of "
-                f"detector names to these, got {override!r}"
+                "ordering must be KSlack(...), Speculative(...), Punctuated(), Unordered() or a "
+                f"mapping of detector names to these, got {override!r}"
             )
         return {node.name: override or node.ordering for node in self}
 

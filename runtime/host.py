@@ -12,9 +12,10 @@ from slackline.clock import StreamClock
 from slackline.events import TS_MAX, TS_MIN, Event, IntArray, Stable
 from slackline.hierarchy import Hierarchy
 from slackline.intake import Arrival, Group, Intake, Sorted
-from slackline.messages import Add, Heard, Promise, Retract
+from slackline.messages import Correction, Heard, Promise
 from slackline.ordering import Said
 from slackline.policy import Ordering
+from slackline.speculation import Pressure
 from slackline.stats import DetectorStats
 from slackline.step import Along, Arrived, Step
 from slackline.tape import Rows, Tape
@@ -83,9 +84,12 @@ class Host:
         self._running = set(hierarchy.clock_types)
         """Clock types that have not ended."""
         self._heard = dict.fromkeys(entries, TS_MIN)
-        self._at_once = any(cell.unit.loose for cell in self.cells.values())
+        self._at_once = any(cell.unit.loose or cell.unit.at_once for cell in self.cells.values())
         self._unmeasured: dict[str, IntArray] = {}
         self.duplicates: dict[str, int] = {}
+        self.pressure = Pressure()
+        self._given = 0
+        self._above = _listening_above(hierarchy, self.cells)
 
     @property
     def clk(self) -> int:
@@ -126,6 +130,24 @@ class Host:
     def end(self) -> list[Arrival]:
         """What to step through when the input has ended: no source speaks any more."""
         return [Stable.ended(type_) for type_ in dict.fromkeys([*self.tapes, *self._clock_kinds])]
+
+    @property
+    def speculates(self) -> bool:
+        """Whether any cell here takes events before they are due."""
+        return any(cell.unit.at_once for cell in self.cells.values())
+
+    def adapt(self, busy: float, seconds: float) -> None:
+        """Follow the load: the host was busy for this share of a span of stream time."""
+        given = sum(cell.past.given + cell.past.replayed for cell in self.cells.values())
+        capacity = (given - self._given) / max(busy * seconds, 1e-6)
+        self._given = given
+        pressure = self.pressure.follow(busy)
+        for cell in self.cells.values():
+            cell.adapt(pressure, seconds, capacity)
+
+    def set_alpha(self, detector: str, alpha: float) -> None:
+        """Wait for this much of K from now on."""
+        self.cells[detector].unit.alpha = alpha
 
     def _last_mover(self, came: list[Arrival]) -> int:
         """How many arrivals there are up to the last one that may move the clock or a promise."""
@@ -265,14 +287,14 @@ class Host:
         step: Step,
         arrived: dict[str, Arrived],
         came: Sorted,
-        messages: list[Add | Retract],
+        messages: list[Correction],
     ) -> dict[str, Outcome]:
         """Step the cells, publishers before subscribers, and hand on what they say."""
         promises: Said = {key: Along(None, ts) for key, ts in came.promises.items()}
         announced: Said = {key: Along(None, k) for key, k in came.delays.items()}
-        by_type: dict[str, list[Add | Retract]] = {}
+        by_type: dict[str, list[Correction]] = {}
         for message in messages:
-            by_type.setdefault(message.event.type, []).append(message)
+            by_type.setdefault(message.type, []).append(message)
         outcomes: dict[str, Outcome] = {}
         for name, cell in self.cells.items():
             listens = cell.node.listens
@@ -281,17 +303,32 @@ class Host:
                 {type_: arrived[type_] for type_ in listens if type_ in arrived},
                 [message for type_ in listens for message in by_type.get(type_, ())],
                 promises,
-                {key: along for key, along in announced.items() if key[1] in listens},
+                announced,
             )
             outcomes[name] = outcome
             for message in outcome.messages:
-                by_type.setdefault(message.event.type, []).append(message)
-            promises |= {(name, type_): along for type_, along in outcome.promises.items()}
-            announced |= {(name, type_): along for type_, along in outcome.announced.items()}
+                by_type.setdefault(message.type, []).append(message)
+            for type_, along in outcome.promises.items():
+                promises[name, type_] = along
+            for type_, along in outcome.announced.items():
+                announced[name, type_] = along
+        for name, outcome in outcomes.items():
+            if outcome.retracted:
+                replayed = sum(outcomes[above].replayed for above in self._above[name])
+                self.cells[name].past.chooser.learn_cascade(outcome.retracted, replayed)
         for type_, tape in self.tapes.items():
             if self._readers[type_]:
                 tape.purge(min(cell.kept_from for cell in self._readers[type_]))
         return outcomes
+
+
+def _listening_above(hierarchy: Hierarchy, here: Iterable[str]) -> dict[str, set[str]]:
+    """For each detector, those here that hear of it, directly or through others."""
+    above: dict[str, set[str]] = {}
+    for node in reversed(list(hierarchy)):
+        direct = [n.name for n in hierarchy if set(n.listens) & set(node.publishes)]
+        above[node.name] = set(direct).union(*(above[name] for name in direct))
+    return {name: above[name] & set(here) for name in here}
 
 
 def _times_of(arrivals: Iterable[Arrival], clock_types: Mapping[str, int]) -> list[int]:

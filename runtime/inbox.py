@@ -19,6 +19,7 @@ class Inbox:
         self._events: list[Event] = []
         self._updates: list[int] = []
         self._revs: dict[Name, tuple[int, Key]] = {}
+        self._highest: dict[tuple[str, str], int] = {}
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -31,6 +32,8 @@ class Inbox:
                 return False
             self._remove_at(known[1])
         self._revs[event.name] = (rev, key)
+        kind = (event.publisher, event.type)
+        self._highest[kind] = max(event.seq, self._highest.get(kind, 0))
         if not self._keys or key > self._keys[-1]:
             place = len(self._keys)
         else:
@@ -48,6 +51,17 @@ class Inbox:
         del self._revs[event.name]
         self._remove_at(known[1])
         return known[1]
+
+    def remove_above(self, publisher: str, type_: str, seq: int) -> list[Key]:
+        """Take back every event of a publisher with a number above ``seq``; the places it had."""
+        places = []
+        for number in range(seq + 1, self._highest.get((publisher, type_), 0) + 1):
+            known = self._revs.pop((publisher, type_, number), None)
+            if known is not None:
+                self._remove_at(known[1])
+                places.append(known[1])
+        self._highest[publisher, type_] = seq
+        return places
 
     def between(self, after: Key, upto: Key) -> tuple[list[Key], list[Event], list[int]]:
         """Places, events and update numbers behind ``after`` up to and with ``upto``."""

@@ -11,7 +11,17 @@ import numpy.typing as npt
 
 from slackline.errors import HierarchyError
 from slackline.events import TS_MAX, TS_MIN, Event, EventBatch, IntArray, Stable, fault_of
-from slackline.messages import Add, Delay, Heard, Message, Promise, Retract, Tick
+from slackline.messages import (
+    Add,
+    Correction,
+    Delay,
+    Heard,
+    Message,
+    Promise,
+    Retract,
+    RetractAbove,
+    Tick,
+)
 
 __all__ = ["Arrival", "Group", "Intake", "Rejected", "Sorted"]
 
@@ -75,7 +85,7 @@ class Sorted:
 
     groups: list[Group] = field(default_factory=list)
     ticks: list[tuple[int, Tick]] = field(default_factory=list)
-    messages: list[tuple[int, Add | Retract]] = field(default_factory=list)
+    messages: list[tuple[int, Correction]] = field(default_factory=list)
     promises: dict[tuple[str, str], int] = field(default_factory=dict)
     delays: dict[tuple[str, str], int] = field(default_factory=dict)
     heard: dict[str, int] = field(default_factory=dict)
@@ -139,7 +149,7 @@ class Intake:
         self.rejected_by_type[type_] = self.rejected_by_type.get(type_, 0) + 1
 
     def _sort_other(self, index: int, item: Any, result: Sorted) -> None:
-        if isinstance(item, Add | Retract):
+        if isinstance(item, Add | Retract | RetractAbove):
             result.messages.append((index, item))
         elif isinstance(item, Tick):
             result.ticks.append((index, item))

@@ -10,7 +10,17 @@ from typing import Any
 
 from slackline.events import Event, Key, make_event
 
-__all__ = ["Ledger", "Output"]
+__all__ = ["Emission", "Ledger", "LogEntry", "Output"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One line of the output: an event was added, retracted, or made final, at ``clk``."""
+
+    kind: str
+    event: Event
+    clk: int
+    rev: int = 0
 
 
 @dataclass(slots=True)
@@ -40,8 +50,9 @@ class Ledger:
     """Numbers emissions, keeps those that may still change, and finds what a replay changed.
 
     A replay emits everything behind some place again. An emission that turns out with the same
-    name and content stands as it was published; the others are retracted and published anew
-    with the next revision.
+    name and content stands as it was published, unless it lies behind the place from which on
+    everything is to be taken back; the others are retracted and published anew with the next
+    revision.
     """
 
     def __init__(self, publisher: str, types: Iterable[str]) -> None:
@@ -71,7 +82,7 @@ class Ledger:
         self._open += outputs
 
     def redo(
-        self, old: list[Output], emissions: list[Emission]
+        self, old: list[Output], emissions: list[Emission], all_from: Key | None = None
     ) -> tuple[list[Output], list[Output]]:
         """Publish again what was cut: returns what is to be retracted and what to be added."""
         before = {(output.event.type, output.event.seq): output for output in old}
@@ -81,7 +92,7 @@ class Ledger:
             stands = before.get((emission.type, seq))
             if stands is not None:
                 same = make_event(emission.type, emission.ts, emission.data, self._publisher, seq)
-                if same == stands.event:
+                if same == stands.event and (all_from is None or emission.place < all_from):
                     del before[emission.type, seq]
                     self.counts[emission.type] = seq
                     stands.place = emission.place

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slackline.cell import DeadLetter, LateEvent, Outcome, Start
-from slackline.events import Event, EventBatch, Stable
+from slackline.events import TS_MIN, Event, EventBatch, Stable
 from slackline.hierarchy import Hierarchy
 from slackline.host import Host, Quarantined
 from slackline.intake import Arrival, Intake, Rejected
-from slackline.messages import Retract
+from slackline.ledger import LogEntry
 from slackline.policy import Ordering
+from slackline.speculation import SPAN_SECONDS
 from slackline.stats import DetectorStats
 
-__all__ = ["LogEntry", "Run", "run"]
+__all__ = ["Run", "run"]
 
 CHUNK_ROWS = 8192
 """Arrivals that are taken together; what comes out does not depend on it."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogEntry:
-    """One line of the output: an event was added, retracted, or made final, at ``clk``."""
-
-    kind: str
-    event: Event
-    clk: int
-    rev: int = 0
 
 
 @dataclass(slots=True)
@@ -54,15 +46,11 @@ class Run:
         """The final output of some types."""
         return [event for event in self.final if event.type in types]
 
-    def record(self, outcomes: Mapping[str, Outcome], clk: int) -> None:
+    def record(self, outcomes: Mapping[str, Outcome]) -> None:
         """Write down what the cells did in one step."""
         for outcome in outcomes.values():
-            for message in outcome.messages:
-                kind = "retract" if isinstance(message, Retract) else "add"
-                self.log.append(LogEntry(kind, message.event, message.clk, message.rev))
-            for output in outcome.final:
-                self.log.append(LogEntry("final", output.event, clk, output.rev))
-                self.final.append(output.event)
+            self.log += outcome.log
+            self.final += [entry.event for entry in outcome.log if entry.kind == "final"]
 
     def conclude(self, hosts: Iterable[Host], intake: Intake) -> None:
         """Collect what the hosts, and the intake before them, have left over."""
@@ -97,17 +85,44 @@ def run(
     """
     host = Host(hierarchy, hierarchy.orderings(ordering), starts=start)
     result = Run(clk=host.clk)
-    if any(cell.unit.loose for cell in host.cells.values()):
-        chunk_rows = 1
+    if host.speculates or any(cell.unit.loose for cell in host.cells.values()):
+        chunk_rows = 1  # what is taken before it is due depends on what has come so far
     rows = 0
+    load = _Load(host, hierarchy.second)
     for chunk, size in _chunks(arrivals, chunk_rows):
-        result.record(host.step(chunk), host.clk)
+        with load:
+            result.record(host.step(chunk))
         rows += size
         if on_progress is not None:
             on_progress(rows)
-    result.record(host.step(host.end()), host.clk)
+    result.record(host.step(host.end()))
     result.conclude([host], host.intake)
     return result
+
+
+class _Load:
+    """Tells a host its busy factor as if the stream came at its own pace, per span of its time."""
+
+    def __init__(self, host: Host, second: int) -> None:
+        self._host = host
+        self._second = second
+        self._since: int | None = None
+        self._busy = self._begun = 0.0
+
+    def __enter__(self) -> None:
+        self._begun = time.process_time()
+
+    def __exit__(self, *error: object) -> None:
+        if not self._host.speculates:
+            return
+        self._busy += time.process_time() - self._begun
+        if self._since is None:
+            self._since = self._host.clk if self._host.clk > TS_MIN else None
+            return
+        seconds = (self._host.clk - self._since) / self._second
+        if seconds >= SPAN_SECONDS:
+            self._host.adapt(self._busy / seconds, seconds)
+            self._since, self._busy = self._host.clk, 0.0
 
 
 def _chunks(
@@ -118,7 +133,7 @@ def _chunks(
     rows = 0
     for item in arrivals:
         parts: list[Arrival] = [item]
-        if isinstance(item, EventBatch) and item.ts.ndim == 1 and len(item) > rows_max:
+        if isinstance(item, EventBatch) and item.ts.ndim == 1 and len(item) > rows_max > 1:
             parts = [item[i : i + rows_max] for i in range(0, len(item), rows_max)]
         for part in parts:
             chunk.append(part)

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 from slackline.events import Event
 
-__all__ = ["Add", "Delay", "Heard", "Message", "Promise", "Retract", "Tick"]
+__all__ = [
+    "Add",
+    "Correction",
+    "Delay",
+    "Heard",
+    "Message",
+    "Promise",
+    "Retract",
+    "RetractAbove",
+    "Tick",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +32,10 @@ class Add:
     clk: int
     lead: int = 0
 
+    @property
+    def type(self) -> str:
+        return self.event.type
+
 
 @dataclass(frozen=True, slots=True)
 class Retract:
@@ -29,6 +43,21 @@ class Retract:
 
     event: Event
     rev: int
+    update: int
+    clk: int
+
+    @property
+    def type(self) -> str:
+        return self.event.type
+
+
+@dataclass(frozen=True, slots=True)
+class RetractAbove:
+    """Nothing that was published of ``type`` with a number above ``seq`` happened."""
+
+    publisher: str
+    type: str
+    seq: int
     update: int
     clk: int
 
@@ -67,4 +96,5 @@ class Heard:
     clk: int
 
 
-Message = Add | Retract | Promise | Delay | Tick | Heard
+Correction = Add | Retract | RetractAbove
+Message = Correction | Promise | Delay | Tick | Heard

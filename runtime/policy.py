@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from slackline.errors import ConfigError
 
-__all__ = ["KSlack", "Ordering", "Punctuated", "Unordered"]
+__all__ = ["KSlack", "Ordering", "Punctuated", "Speculative", "Unordered", "is_ordering"]
 
+SNAPSHOT_BYTES_MAX = 64 * 2**20
+RETRACTIONS = ("full", "on-demand", "auto")
 REPAIR = 2.0
 """Default of ``repair``: an event twice as late as anything seen is still put right."""
 
@@ -23,12 +25,14 @@ class _Horizon:
     K was too small for is put right by replay. 0, None or False switch repairing off: the
     horizon is K itself and every miss goes to the late channel.
     ``horizon_min`` (stream time, default 1 s).
+    ``snapshot_bytes_max``: the memory for snapshots of one detector; beyond it they get sparser.
     """
 
     margin: float = 0.0
     window: int | None = None
     repair: float | None = REPAIR
     horizon_min: int | None = None
+    snapshot_bytes_max: int = SNAPSHOT_BYTES_MAX
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -47,6 +51,11 @@ class _Horizon:
                 f"{name}: horizon_min must be a stream time >= 0, got {self.horizon_min!r}"
             )
 
+        if not _number(self.snapshot_bytes_max) or self.snapshot_bytes_max <= 0:
+            raise ConfigError(
+                f"{name}: snapshot_bytes_max must be > 0, got {self.snapshot_bytes_max!r}"
+            )
+
     def horizon_floor(self, second: int) -> int:
         """The least horizon, when one second of stream time is ``second`` units."""
         if not self.repair:
@@ -58,7 +67,7 @@ class _Horizon:
         return self.repair or 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class KSlack(_Horizon):
     """Wait until ``ts + K <= clk``; K is learnt, or fixed as ``k``."""
 
@@ -71,15 +80,66 @@ class KSlack(_Horizon):
         window: int | None = None,
         repair: float | None = REPAIR,
         horizon_min: int | None = None,
+        snapshot_bytes_max: int = SNAPSHOT_BYTES_MAX,
     ) -> None:
         if k is not None and (not _number(k) or k < 0):
             raise ConfigError(f"KSlack: k must be a stream time >= 0 or None, got {k!r}")
         object.__setattr__(self, "k", None if k is None else math.ceil(k))
-        object.__setattr__(self, "margin", margin)
-        object.__setattr__(self, "window", window)
-        object.__setattr__(self, "repair", repair)
-        object.__setattr__(self, "horizon_min", horizon_min)
-        self.__post_init__()
+        _set(self, margin, window, repair, horizon_min, snapshot_bytes_max)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Speculative(_Horizon):
+    """Wait only until ``ts + alpha * K <= clk``, and correct what turns out to be premature.
+
+    ``alpha``: from 0, take every event as soon as the clock has reached it, to 1, wait as K-slack
+    does; ``"auto"`` spends idle CPU on a lower one where that buys most. ``retraction``: how
+    published events are corrected: ``"full"`` takes back everything behind the wrong place at
+    once and publishes it anew; ``"on-demand"`` replays first and sends the difference;
+    ``"auto"`` measures which is cheaper for this detector.
+    """
+
+    alpha: float | str = "auto"
+    retraction: str = "auto"
+
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        retraction: str = "auto",
+        repair: float | None = REPAIR,
+        margin: float = 0.0,
+        window: int | None = None,
+        horizon_min: int | None = None,
+        snapshot_bytes_max: int = SNAPSHOT_BYTES_MAX,
+    ) -> None:
+        if alpha != "auto" and not (_number(alpha) and 0 <= float(alpha) <= 1):
+            raise ConfigError(f"Speculative: alpha must be from 0 to 1 or 'auto', got {alpha!r}")
+        if retraction not in RETRACTIONS:
+            raise ConfigError(
+                f"Speculative: retraction must be one of {RETRACTIONS}, got {retraction!r}"
+            )
+        if not repair:
+            raise ConfigError("Speculative: without repair nothing premature could be corrected")
+        object.__setattr__(self, "alpha", alpha)
+        object.__setattr__(self, "retraction", retraction)
+        _set(self, margin, window, repair, horizon_min, snapshot_bytes_max)
+
+
+def _set(
+    policy: _Horizon,
+    margin: float,
+    window: int | None,
+    repair: float | None,
+    horizon_min: int | None,
+    snapshot_bytes_max: int,
+) -> None:
+    """Fill and check the fields that a policy with an order of arguments of its own shares."""
+    object.__setattr__(policy, "margin", margin)
+    object.__setattr__(policy, "window", window)
+    object.__setattr__(policy, "repair", repair)
+    object.__setattr__(policy, "horizon_min", horizon_min)
+    object.__setattr__(policy, "snapshot_bytes_max", snapshot_bytes_max)
+    policy.__post_init__()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +156,11 @@ class Unordered:
     """Take every event as it comes; truth does not cover what the detector makes of the order."""
 
 
-Ordering = KSlack | Punctuated | Unordered
+Ordering = KSlack | Speculative | Punctuated | Unordered
+
+
+def is_ordering(value: object) -> bool:
+    return isinstance(value, KSlack | Speculative | Punctuated | Unordered)
 
 
 def _number(value: object) -> bool:

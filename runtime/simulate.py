@@ -24,6 +24,7 @@ from slackline.local import Run
 from slackline.messages import Delay, Heard, Promise, Tick
 from slackline.network import Link, Network, Partition, Stall, check_times
 from slackline.policy import Ordering
+from slackline.speculation import SPAN_SECONDS
 
 __all__ = ["SimulatedHost", "random_faults", "random_links", "simulate"]
 
@@ -36,7 +37,7 @@ Fault = Partition | Stall
 
 @dataclass(frozen=True, slots=True)
 class SimulatedHost:
-    """A host of a simulation; each row it takes keeps it busy for ``cost``."""
+    """A host of a simulation; each message taken and each event processed costs ``cost`` time."""
 
     name: str
     cost: float = 0.0
@@ -112,6 +113,9 @@ class _Simulation:
         self._promised: dict[tuple[str, str], int] = {}
         self._announced: dict[tuple[str, str], int] = {}
         self._heard = dict.fromkeys(names, TS_MIN)
+        self._work = dict.fromkeys(names, 0)
+        self._paid = dict.fromkeys(names, 0)
+        self._spans: dict[str, tuple[float, float]] = {}
         self._result = Run(clk=TS_MIN)
 
     def run(self, arrivals: Iterable[Event | EventBatch | Stable]) -> Run:
@@ -197,7 +201,7 @@ class _Simulation:
         host = self._hosts[name]
         logged = len(self._result.log)
         outcomes = host.step(came)
-        self._result.record(outcomes, host.clk)
+        self._result.record(outcomes)
         self._result.trace.append(f"{self._now:.3f} {name} took {len(came)} clk {host.clk}")
         for entry in self._result.log[logged:]:
             self._result.trace.append(f"  {entry.kind} {entry.event} rev {entry.rev}")
@@ -207,7 +211,7 @@ class _Simulation:
                 elsewhere = [n for n in self._listeners.get(type_, ()) if n != name]
                 if not elsewhere:
                     continue
-                said: list[Arrival] = [m for m in outcome.messages if m.event.type == type_]
+                said: list[Arrival] = [m for m in outcome.messages if m.type == type_]
                 said += self._changes(detector, type_, outcome.promises[type_].now, outcome)
                 for target in elsewhere:
                     packets.setdefault(target, []).extend(said)
@@ -219,10 +223,21 @@ class _Simulation:
         for target, packet in packets.items():
             if packet:
                 self._network.send(name, target, packet)
-        cost = self._specs[name].cost * sum(
-            len(item) if isinstance(item, EventBatch) else 1 for item in came
-        )
+        self._work[name] += len(came)
+        work = sum(cell.past.given + cell.past.replayed for cell in host.cells.values())
+        cost = self._specs[name].cost * (work + self._work[name] - self._paid[name])
+        self._paid[name] = work + self._work[name]
+        self._follow_load(name, cost)
         self._at(self._now + cost, lambda: self._rest(name))
+
+    def _follow_load(self, name: str, cost: float) -> None:
+        """Tell a host how busy it was, once per span."""
+        since, busy = self._spans.get(name, (self._now, 0.0))
+        seconds = (self._now - since) / self._hierarchy.second
+        self._spans[name] = (since, busy + cost)
+        if seconds >= SPAN_SECONDS:
+            self._hosts[name].adapt((busy + cost) / (self._now - since), seconds)
+            self._spans[name] = (self._now, 0.0)
 
     def _rest(self, name: str) -> None:
         """A host has finished a step: take the next one if something has arrived meanwhile."""

@@ -112,6 +112,15 @@ class DetectorStats:
     published: int = 0
     """Final outputs."""
     retracted: int = 0
+    premature_faults: int = 0
+    """Times it raised on an event that it should not have been given yet."""
+    alpha: float = 1.0
+    """How much of K is waited now."""
+    retraction: str = "on-demand"
+    """How it corrects what it published, now."""
+    snapshots: int = 0
+    snapshot_bytes_max: int = 0
+    """The most memory its snapshots took."""
     latency: Latency = field(default_factory=lambda: Latency.of([]))
     waiting: dict[str, int | None] = field(default_factory=dict)
     """Types that hold it back, each with the time since when (None: never heard)."""

@@ -1,0 +1,123 @@
+"""Draw docs/*.png from real runs: ``figures.py [kslack throughput]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+from bench_ordering import MS, KickRun, kick_run, kick_stream
+from bench_streams import RATE, SECOND, counting
+from bench_throughput import COLUMNS_PER_SECOND, EVENTS_PER_SECOND, costs_us
+from slackline import Event, KSlack
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+SHOWN_SECONDS = 15
+COLOURS = {"near": "#4477aa", "not_near": "#66ccee", "peak": "#ee9944"}
+
+
+def kslack() -> None:
+    """Delays and K over time, as the kick detector meets them from a cold start."""
+    arrivals = kick_stream(SHOWN_SECONDS)
+    figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
+    for type_, colour in COLOURS.items():
+        at, delay = _delays(arrivals, type_)
+        axes.plot(at, delay, "o", color=colour, markersize=3.5, label=f"delay of {type_}")
+    for margin, colour in ((0.0, "black"), (0.5, "#aa3377")):
+        done = kick_run(arrivals, KSlack(margin=margin, repair=0))
+        _draw_k(axes, done, margin, colour)
+    axes.set(
+        xlabel="stream time, s",
+        ylabel="delay and K, ms",
+        xlim=(0, SHOWN_SECONDS),
+        ylim=(0, 65),
+        title="K is learnt from the delays; a cross is an event it was too small for",
+    )
+    axes.legend(loc="upper center", ncols=4, frameon=False)
+    _save(figure, "kslack.png")
+
+
+def throughput() -> None:
+    """Events per second of CPU time along a stream of ten million events."""
+    figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
+    for label, in_columns, longest, target, colour in (
+        ("on_batch, columns", True, 7.0, COLUMNS_PER_SECOND, "#4477aa"),
+        ("on_event, one by one", False, 6.5, EVENTS_PER_SECOND, "#ee9944"),
+    ):
+        marks = [round(10**n) for n in np.arange(4, longest + 0.01, 0.5)]
+        costs = costs_us(counting(in_columns=in_columns), marks)
+        middle = [(begin * end) ** 0.5 for begin, end in costs]
+        rates = [1e6 / cost for cost in costs.values()]
+        axes.plot(middle, rates, "o-", color=colour, label=label)
+        axes.axhline(target, color=colour, linestyle=":", label=f"target {target:,}/s")
+    axes.axvline(RATE, color="grey", linewidth=1)
+    axes.text(RATE * 1.06, 1.2e5, "the horizon, one second,\nis full from here on", color="grey")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="events since the start",
+        ylabel="events per second of CPU time, one core",
+        ylim=(1e5, 4e6),
+        title="The cost of an event does not grow with the stream (99 % out of order)",
+    )
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(loc="center right", frameon=False)
+    _save(figure, "throughput.png")
+
+
+FIGURES: dict[str, Callable[[], None]] = {"kslack": kslack, "throughput": throughput}
+
+
+def _delays(arrivals: list[Event], type_: str) -> tuple[list[float], list[float]]:
+    """When events of a type arrived, and how late the next tick of the clock found them."""
+    at, delay = [], []
+    waiting: list[int] = []
+    for event in arrivals:
+        if event.type == type_:
+            waiting.append(event.ts)
+        elif event.type == "clock":
+            at += [event.ts / SECOND] * len(waiting)
+            delay += [(event.ts - ts) / MS for ts in waiting]
+            waiting.clear()
+    return at, delay
+
+
+def _draw_k(axes: Axes, done: KickRun, margin: float, colour: str) -> None:
+    history = done.result.stats["kick"].k_history
+    times = [0.0, *(clk / SECOND for clk, _ in history), SHOWN_SECONDS]
+    values = [0.0, *(k / MS for _, k in history)]
+    axes.step(times, [*values, values[-1]], where="post", color=colour, label=f"K, margin {margin}")
+    missed = [(late.clk / SECOND, (late.clk - late.event.ts) / MS) for late in done.result.late]
+    label = f"{len(missed)} too late, margin {margin}"
+    axes.plot(*zip(*missed, strict=True), "x", color=colour, markersize=8, label=label)
+
+
+def _save(figure: plt.Figure, name: str) -> None:  # type: ignore[name-defined]
+    DOCS.mkdir(exist_ok=True)
+    figure.savefig(DOCS / name, dpi=110, metadata={"Software": None})
+    plt.close(figure)
+    print(DOCS / name)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="figures.py", description="Draw docs/*.png.")
+    parser.add_argument("names", nargs="*", metavar="figure", help=", ".join(FIGURES))
+    names = parser.parse_args(argv).names or list(FIGURES)
+    for name in names:
+        if name not in FIGURES:
+            parser.error(f"no figure {name!r}; choose from {', '.join(FIGURES)}")
+    mpl.use("Agg")
+    for name in names:
+        FIGURES[name]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
