@@ -40,6 +40,8 @@ __all__ = ["Cell", "DeadLetter", "LateEvent", "Outcome", "Start"]
 
 BACKSET_DOUBT = 64
 """After so many outputs of a type the distrust in how far back they were dated has halved."""
+IDLE_STEPS = 20
+"""An idle cell moves its marks so often per least horizon."""
 IDLE_UPDATES_MAX = 1024
 """In a step of more clock updates even an idle cell says exactly when its marks moved."""
 PREMATURE_FAULTS_MAX = 3
@@ -141,6 +143,8 @@ class Cell:
         self._held_back: dict[str, int | None] | None = None
         """What it was waiting for when the input ended."""
         self._steps = self._received_before = 0
+        self._next_clk = TS_MIN
+        """Until the clock gets there, a step that brings nothing changes nothing."""
 
     @property
     def kept_from(self) -> int:
@@ -156,9 +160,9 @@ class Cell:
         announced: Said,
     ) -> Outcome:
         """Take everything that came in one step."""
-        idle = not (arrived or messages or self.input.tapes or self.unit.loose)
-        if idle and len(step.clk) <= IDLE_UPDATES_MAX:
+        if not arrived and not messages and self._may_idle(step):
             return self._idle(self.unit.advance_idle(step, promises, announced))
+        self._next_clk = TS_MIN
         view = self.unit.advance(step, arrived, messages, promises, announced)
         self._steps += bool(arrived or messages)
         wrong: list[Wrong] = []
@@ -188,16 +192,27 @@ class Cell:
             self.past.replayed - replayed,
         )
 
+    def rests(self, step: Step) -> bool:
+        """Whether a step that brings this cell nothing may be left out altogether."""
+        return step.clk_now < self._next_clk and self._may_idle(step)
+
+    def _may_idle(self, step: Step) -> bool:
+        return not (self.input.tapes or self.unit.loose) and len(step.clk) <= IDLE_UPDATES_MAX
+
     def _idle(self, view: View) -> Outcome:
         """Nothing came; the marks move on all the same, and what has waited may pass."""
         if view.stable_now == TS_MAX and self._held_back is None:
             self._held_back = self.waiting(view.step.clk_now)
         sent: list[Correction] = []
         log: list[LogEntry] = []
+        self._next_clk = view.step.clk_now + self.unit.horizon_min // IDLE_STEPS
         if self._waiting:
             since = self.input.inbox.first_after(self.past.place)
             if since is not None and since <= view.reach_now:
                 self._pass_on(self.unit.when_reached(view), sent, log)
+                since = self.input.inbox.first_after(self.past.place)
+            if since is not None:
+                self._next_clk = min(self._next_clk, self.unit.clk_to_reach(since))
         self._settle(view, log)
         promises = {
             type_: Along(None, self._promised(type_, view.stable_now))

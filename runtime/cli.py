@@ -383,8 +383,8 @@ def _hierarchy(target: str) -> Hierarchy:
         found = _users(f"{target}() failed", found)
     if not isinstance(found, Hierarchy):
         raise UserError(
-            f"{target} is of type {type(found).__name__}; it must be a Hierarchy, or a function without "
-            "arguments that returns one"
+            f"{target} is of type {type(found).__name__}; it must be a Hierarchy, or a "
+            "function without arguments that returns one"
         )
     found.check()
     return found
@@ -488,6 +488,10 @@ def _start(path: str | None, hierarchy: Hierarchy) -> dict[str, Start] | None:
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **settings: Any) -> None:
+        formatter = argparse.RawDescriptionHelpFormatter
+        super().__init__(formatter_class=formatter, allow_abbrev=False, **settings)
+
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see {self.prog} --help")
 
@@ -515,21 +519,13 @@ def _parser() -> _Parser:
         "Exit codes: 0 fine, 1 the result is not what it should be, 2 your mistake,\n"
         "3 a fault of the world, 4 a bug in slackline, 130 interrupted.",
         epilog=_EXAMPLES["slackline"],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"slackline {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def command(name: str, function: Callable[[argparse.Namespace], int], what: str) -> _Parser:
-        made = commands.add_parser(
-            name,
-            help=what,
-            description=what[0].upper() + what[1:] + ".",
-            epilog=_EXAMPLES[name],
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
+        description = f"{what[0].upper()}{what[1:]}."
+        made = commands.add_parser(name, help=what, description=description, epilog=_EXAMPLES[name])
         made.set_defaults(command=function, name=name)
         made.add_argument("--json", action="store_true", help="end stdout with a line of JSON")
         made.add_argument("--quiet", action="store_true", help="print nothing but failures")

@@ -88,6 +88,8 @@ class Host:
         self._unmeasured: dict[str, IntArray] = {}
         self.duplicates: dict[str, int] = {}
         self.pressure = Pressure()
+        self._promises: Said = {}
+        self._announced: Said = {}
         self._given = 0
         self._above = _listening_above(hierarchy, self.cells)
 
@@ -290,32 +292,44 @@ class Host:
         messages: list[Correction],
     ) -> dict[str, Outcome]:
         """Step the cells, publishers before subscribers, and hand on what they say."""
-        promises: Said = {key: Along(None, ts) for key, ts in came.promises.items()}
-        announced: Said = {key: Along(None, k) for key, k in came.delays.items()}
+        promises, announced = self._promises, self._announced
+        for key, ts in came.promises.items():
+            known = promises.get(key)
+            promises[key] = Along(None, ts if known is None else max(ts, known.now))
+        for key, k in came.delays.items():
+            announced[key] = Along(None, k)
+        hurry = bool(came.delays) or TS_MAX in came.promises.values()
         by_type: dict[str, list[Correction]] = {}
         for message in messages:
             by_type.setdefault(message.type, []).append(message)
         outcomes: dict[str, Outcome] = {}
         for name, cell in self.cells.items():
             listens = cell.node.listens
-            outcome = cell.step(
-                step,
-                {type_: arrived[type_] for type_ in listens if type_ in arrived},
-                [message for type_ in listens for message in by_type.get(type_, ())],
-                promises,
-                announced,
-            )
-            outcomes[name] = outcome
+            new = {type_: arrived[type_] for type_ in listens if type_ in arrived}
+            said = [message for type_ in listens for message in by_type.get(type_, ())]
+            if not (new or said or hurry) and cell.rests(step):
+                continue
+            outcome = outcomes[name] = cell.step(step, new, said, promises, announced)
             for message in outcome.messages:
                 by_type.setdefault(message.type, []).append(message)
             for type_, along in outcome.promises.items():
                 promises[name, type_] = along
             for type_, along in outcome.announced.items():
+                before = announced.get((name, type_))
+                hurry = hurry or before is None or before.now != along.now
                 announced[name, type_] = along
         for name, outcome in outcomes.items():
+            for said_before, said_now in (
+                (promises, outcome.promises),
+                (announced, outcome.announced),
+            ):
+                for type_, along in said_now.items():
+                    if along.values is not None:
+                        said_before[name, type_] = Along(None, along.now)
+        for name, outcome in outcomes.items():
             if outcome.retracted:
-                replayed = sum(outcomes[above].replayed for above in self._above[name])
-                self.cells[name].past.chooser.learn_cascade(outcome.retracted, replayed)
+                above = (outcomes[n].replayed for n in self._above[name] if n in outcomes)
+                self.cells[name].past.chooser.learn_cascade(outcome.retracted, sum(above))
         for type_, tape in self.tapes.items():
             if self._readers[type_]:
                 tape.purge(min(cell.kept_from for cell in self._readers[type_]))

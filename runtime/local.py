@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slackline.cell import DeadLetter, LateEvent, Outcome, Start
+from slackline.errors import ConfigError
 from slackline.events import TS_MIN, Event, EventBatch, Stable
 from slackline.hierarchy import Hierarchy
 from slackline.host import Host, Quarantined
@@ -75,14 +76,20 @@ def run(
     *,
     start: Mapping[str, Start] | None = None,
     chunk_rows: int = CHUNK_ROWS,
+    on_output: Callable[[LogEntry], None] | None = None,
+    mode: str = "all",
     on_progress: Callable[[int], None] | None = None,
 ) -> Run:
     """Run a hierarchy in this process over events or batches in the order they arrive.
 
     ``ordering`` replaces the policy of every detector, or of those that a mapping names.
-    ``start`` gives what a configuration knows of each detector. ``on_progress`` is called with
-    the number of rows taken so far.
+    ``start`` gives what a configuration knows of each detector. ``on_output`` is called with each
+    entry of the log as it is written: with ``mode="all"``, adds, retractions and finals, with
+    ``mode="final"`` only what cannot change any more. ``on_progress`` is called with the number
+    of rows taken so far.
     """
+    if mode not in ("all", "final"):
+        raise ConfigError(f"mode must be 'all' or 'final', got {mode!r}")
     host = Host(hierarchy, hierarchy.orderings(ordering), starts=start)
     result = Run(clk=host.clk)
     if host.speculates or any(cell.unit.loose for cell in host.cells.values()):
@@ -91,13 +98,27 @@ def run(
     load = _Load(host, hierarchy.second)
     for chunk, size in _chunks(arrivals, chunk_rows):
         with load:
-            result.record(host.step(chunk))
+            outcomes = host.step(chunk)
+        _deliver(outcomes, on_output, mode)
+        result.record(outcomes)
         rows += size
         if on_progress is not None:
             on_progress(rows)
-    result.record(host.step(host.end()))
+    outcomes = host.step(host.end())
+    _deliver(outcomes, on_output, mode)
+    result.record(outcomes)
     result.conclude([host], host.intake)
     return result
+
+
+def _deliver(
+    outcomes: Mapping[str, Outcome], on_output: Callable[[LogEntry], None] | None, mode: str
+) -> None:
+    if on_output is not None:
+        for outcome in outcomes.values():
+            for entry in outcome.log:
+                if mode == "all" or entry.kind == "final":
+                    on_output(entry)
 
 
 class _Load:

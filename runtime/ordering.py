@@ -152,6 +152,12 @@ class OrderingUnit:
         ks = np.array([self.k, self.k], dtype=np.int64)
         return View(step, ks, edges, self.stable, step.clk, reach_before, self.reach, self.at_once)
 
+    def clk_to_reach(self, ts: int) -> int:
+        """What the clock must show for an event of this time to pass; TS_MIN if that is unclear."""
+        if not self.waits_for_clock:
+            return TS_MIN
+        return ts + math.ceil(self.alpha * self.k - 1e-9)
+
     def when_reached(self, view: View) -> View:
         """The view of an idle step with the column that tells when events passed."""
         wait = math.ceil(self.alpha * self.k - 1e-9) if self.waits_for_clock else 0

@@ -258,7 +258,7 @@ def test_truth_tells_what_it_left_out(folder: Path) -> None:
         (["run", "detectors:make"], "--source"),
         (["frobnicate"], "invalid choice: 'frobnicate'"),
         (["run", "detectors:nix", "--source", "events.csv"], "has no 'nix'; its hierarchies are"),
-        (["run", "detectors:number", "--source", "events.csv"], "is of type int; it must be a Hierarchy"),
+        (["run", "detectors:number", "--source", "events.csv"], "is of type int; it must be"),
         (["run", "detectors:nothing", "--source", "events.csv"], "is of type NoneType"),
         (["run", "detectors", "--source", "events.csv"], "give MODULE:HIERARCHY"),
         (["run", "nix:x", "--source", "events.csv"], "there is no module nix"),

@@ -150,7 +150,9 @@ def test_any_cutting_of_the_arrivals_gives_the_same_run(
     assert essence(run(hierarchy, arrivals, ordering, chunk_rows=1)) == whole
 
 
-@pytest.mark.xfail(strict=True, reason="it is the clock of the update behind it, if it is known yet")
+@pytest.mark.xfail(
+    strict=True, reason="it is the clock of the update behind it, if it is known yet"
+)
 def test_the_clock_that_a_late_event_found_does_not_depend_on_the_cutting() -> None:
     times = [("A", 1001), ("B", 1000), ("A", 1008)]
     arrivals = [Event(type, ts, {"v": 0}, "p", i) for i, (type, ts) in enumerate(times, 1)]
@@ -179,7 +181,9 @@ def batched(arrivals: list[Event]) -> Iterator[Event | EventBatch]:
         together = [event] if event else []
 
 
-@pytest.mark.parametrize("detector", [Tally("A", "B"), ColumnTally("A", "B")], ids=["event", "batch"])
+@pytest.mark.parametrize(
+    "detector", [Tally("A", "B"), ColumnTally("A", "B")], ids=["event", "batch"]
+)
 @given(data=st.data())
 def test_a_stream_handed_over_in_batches_gives_the_same_final_output(
     detector: Detector, data: st.DataObject

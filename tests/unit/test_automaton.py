@@ -167,7 +167,9 @@ def test_a_transition_of_an_undeclared_state_is_refused(source: str, target: str
     automaton = Automaton()
     automaton.state("one")
     automaton.connect("one", "one", "A")
-    with pytest.raises(DetectorError, match=r"state 'none' is not declared; declared are \['one'\]"):
+    with pytest.raises(
+        DetectorError, match=r"state 'none' is not declared; declared are \['one'\]"
+    ):
         automaton.connect(source, target)
     assert feed(automaton, "B") == "one"
 
@@ -242,7 +244,9 @@ class Leaky(Automaton):
         emit("T", event.ts, n=self.count)
 
 
-@pytest.mark.xfail(strict=True, reason="deepcopy leaves lambdas bound to the detector that was added")
+@pytest.mark.xfail(
+    strict=True, reason="deepcopy leaves lambdas bound to the detector that was added"
+)
 def test_an_action_that_is_a_lambda_over_self_starts_afresh_in_every_run() -> None:
     hierarchy = Hierarchy("h").add("leaky", Leaky())
     arrivals = [event("A", 1, 1), event("A", 2, 2)]

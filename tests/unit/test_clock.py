@@ -194,7 +194,9 @@ def test_a_smaller_lead_replaces_a_larger_one() -> None:
     assert clock.lead == {"B": 1}
 
 
-@pytest.mark.xfail(strict=True, reason="of many rows between two reference rows the first 256 count")
+@pytest.mark.xfail(
+    strict=True, reason="of many rows between two reference rows the first 256 count"
+)
 def test_many_rows_between_two_reference_rows_count_however_they_are_cut() -> None:
     rows = [("A", 0), ("A", 1000), *[("B", 1000 + i) for i in range(600)], ("A", 2000)]
     whole, single = clock_of("AB"), clock_of("AB")

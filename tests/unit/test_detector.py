@@ -318,7 +318,9 @@ def test_private_attributes_in_slots_are_part_of_the_state() -> None:
     assert detector.bump() == 1
 
 
-@pytest.mark.xfail(strict=True, reason="a slot that was empty in the snapshot keeps its later value")
+@pytest.mark.xfail(
+    strict=True, reason="a slot that was empty in the snapshot keeps its later value"
+)
 def test_a_slot_that_was_empty_is_empty_again_after_restoring() -> None:
     detector = Slotted.__new__(Slotted)
     state = detector.snapshot()

@@ -24,7 +24,9 @@ keys = st.tuples(
 )
 
 
-def event(type: Any = "A", ts: Any = 5, data: Any = None, publisher: Any = "p", seq: Any = 1) -> Event:
+def event(
+    type: Any = "A", ts: Any = 5, data: Any = None, publisher: Any = "p", seq: Any = 1
+) -> Event:
     return Event(type, ts, {"v": 1} if data is None else data, publisher, seq)
 
 

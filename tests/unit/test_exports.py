@@ -29,7 +29,9 @@ EXPORTING = [module for module in MODULES if hasattr(module, "__all__")]
 
 
 def test_the_walk_finds_the_core() -> None:
-    assert {"slackline.events", "slackline.cell", "slackline.truth"} <= {m.__name__ for m in MODULES}
+    assert {"slackline.events", "slackline.cell", "slackline.truth"} <= {
+        m.__name__ for m in MODULES
+    }
 
 
 def test_every_public_name_exists() -> None:
@@ -38,7 +40,9 @@ def test_every_public_name_exists() -> None:
 
 def test_public_names_are_sorted_and_listed_once() -> None:
     assert len(slackline.__all__) == len(set(slackline.__all__))
-    by_kind = sorted(slackline.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name))
+    by_kind = sorted(
+        slackline.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name)
+    )
     assert slackline.__all__ == by_kind
 
 
@@ -93,5 +97,7 @@ def test_no_name_is_exported_by_two_modules() -> None:
 
 def test_importing_the_package_brings_in_neither_ray_nor_spark() -> None:
     code = "import sys, slackline; print({'ray', 'pyspark'} & set(sys.modules))"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout.strip() == "set()"

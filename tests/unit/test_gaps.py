@@ -111,7 +111,9 @@ def test_a_hole_older_than_what_is_remembered_is_still_taken_for_new() -> None:
     assert fresh(gaps, [(0, 2)]) == [True]
 
 
-@pytest.mark.xfail(strict=True, reason="0 is not above the highest number so far, which begins at 0")
+@pytest.mark.xfail(
+    strict=True, reason="0 is not above the highest number so far, which begins at 0"
+)
 def test_numbers_may_begin_at_zero() -> None:
     assert fresh(Gaps(), [(0, 0), (0, 1), (0, 2)]) == [True, True, True]
 

@@ -198,7 +198,9 @@ def test_listens_that_is_no_list_at_all_is_refused(listens: Any) -> None:
 
 
 def test_an_unknown_unit_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(HierarchyError, match="'h': unknown unit 'min'; use one of ps, ns, us, ms, s"):
+    with pytest.raises(
+        HierarchyError, match="'h': unknown unit 'min'; use one of ps, ns, us, ms, s"
+    ):
         Hierarchy("h", unit="min")
 
 
@@ -222,7 +224,9 @@ def test_a_hierarchy_without_detectors_cannot_run() -> None:
 
 def test_with_declared_sources_a_type_that_nobody_publishes_is_an_error() -> None:
     hierarchy = Hierarchy("h", sources=("A",)).add("d", Relay(("A", "a"), ("T",)))
-    with pytest.raises(HierarchyError, match=r"'d' listens to 'a', .* known types are \['A', 'T'\]"):
+    with pytest.raises(
+        HierarchyError, match=r"'d' listens to 'a', .* known types are \['A', 'T'\]"
+    ):
         hierarchy.check()
     hierarchy.add("late", Relay(("A",), ("a",))).check()
 

@@ -13,11 +13,15 @@ from slackline.messages import Delay, Heard, Promise, Tick
 NAN = float("nan")
 
 
-def event(ts: Any = 5, seq: Any = 7, type: Any = "A", publisher: Any = "p", data: Any = None) -> Event:
+def event(
+    ts: Any = 5, seq: Any = 7, type: Any = "A", publisher: Any = "p", data: Any = None
+) -> Event:
     return Event(type, ts, {"v": 1} if data is None else data, publisher, seq)
 
 
-def batch(ts: Any, seq: Any = None, publisher: Any = "p", type: Any = "A", **columns: Any) -> EventBatch:
+def batch(
+    ts: Any, seq: Any = None, publisher: Any = "p", type: Any = "A", **columns: Any
+) -> EventBatch:
     return EventBatch(type, ts, columns, publisher, range(1, 1 + len(ts)) if seq is None else seq)
 
 
@@ -51,7 +55,9 @@ def test_the_rows_of_a_batch_are_numbered_one_by_one() -> None:
     (group,) = intake().sort(arrivals).groups
     assert group.index.tolist() == [0, 1, 2, 3, 4]
     assert group.ts.tolist() == [1, 2, 3, 4, 5]
-    assert group.as_events() == [e for a in arrivals for e in (a if isinstance(a, EventBatch) else [a])]
+    assert group.as_events() == [
+        e for a in arrivals for e in (a if isinstance(a, EventBatch) else [a])
+    ]
 
 
 def test_batches_of_one_shape_stay_columns() -> None:
@@ -88,7 +94,10 @@ def test_a_group_keeps_the_rows_that_are_selected() -> None:
 
 def test_numpy_numbers_get_in() -> None:
     into = intake()
-    assert came(into, event(np.int64(5), np.int32(7)), event(np.uint8(6), 8)) == [event(5), event(6, 8)]
+    assert came(into, event(np.int64(5), np.int32(7)), event(np.uint8(6), 8)) == [
+        event(5),
+        event(6, 8),
+    ]
     assert into.rejected == []
 
 
@@ -97,7 +106,11 @@ def test_a_subclass_of_event_gets_in() -> None:
         pass
 
     into = intake()
-    assert [e.ts for e in came(into, event(1), Special("A", 2, {}, "p", 8), event(3, 9))] == [1, 2, 3]
+    assert [e.ts for e in came(into, event(1), Special("A", 2, {}, "p", 8), event(3, 9))] == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_types_that_nobody_wants_are_counted_by_rows() -> None:

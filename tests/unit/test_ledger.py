@@ -80,7 +80,9 @@ def test_equal_data_with_numpy_values_stands() -> None:
     assert replayed(ledger, 1, said(2, v=np.array([1, 2]))) == ([], [])
 
 
-@pytest.mark.parametrize("other", [said(2, v=2), said(2), Emission(place(2), "T", 1, {"v": 1}, 2, 7)])
+@pytest.mark.parametrize(
+    "other", [said(2, v=2), said(2), Emission(place(2), "T", 1, {"v": 1}, 2, 7)]
+)
 def test_an_output_with_other_content_is_retracted_and_added_with_the_next_revision(
     other: Emission,
 ) -> None:
@@ -99,7 +101,9 @@ def test_a_late_input_shifts_the_numbers_of_what_follows() -> None:
     assert shown(added) == [("T", 2, 1, 3), ("T", 3, 1, 4), ("T", 4, 0, 6)]
 
 
-def test_what_is_not_said_again_is_retracted_and_its_number_comes_back_with_a_new_revision() -> None:
+def test_what_is_not_said_again_is_retracted_and_its_number_comes_back_with_a_new_revision() -> (
+    None
+):
     ledger = ledger_with(said(2), said(4))
     retracted, added = replayed(ledger, 2)
     assert (shown(retracted), added) == ([("T", 2, 0, 4)], [])
@@ -161,7 +165,9 @@ def test_finality_looks_at_the_cause_and_not_at_the_date_of_an_output() -> None:
     assert len(ledger.finalise(10)) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="nan differs from itself: it is retracted and added for ever")
+@pytest.mark.xfail(
+    strict=True, reason="nan differs from itself: it is retracted and added for ever"
+)
 def test_an_output_with_a_value_that_is_not_a_number_stands() -> None:
     ledger = ledger_with(said(2, v=float("nan")))
     assert replayed(ledger, 1, said(2, v=float("nan"))) == ([], [])

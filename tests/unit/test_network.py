@@ -31,7 +31,9 @@ class World:
             lambda source, target: link or Link(),
             partitions or [],
             self.at,
-            lambda source, target, packet: self.delivered.append((self.now, source, target, packet)),
+            lambda source, target, packet: self.delivered.append(
+                (self.now, source, target, packet)
+            ),
             lambda: self.now,
         )
 

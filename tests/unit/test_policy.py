@@ -121,7 +121,9 @@ def test_an_empty_str_is_no_way_to_switch_repairing_off() -> None:
         KSlack(repair="")  # type: ignore[arg-type]
 
 
-@pytest.mark.xfail(strict=True, reason="accepted here; a run then overflows, or forgets its horizon")
+@pytest.mark.xfail(
+    strict=True, reason="accepted here; a run then overflows, or forgets its horizon"
+)
 @pytest.mark.parametrize(
     "settings", [{"k": 2**70}, {"margin": 1e300}, {"repair": 1e18}, {"horizon_min": 2**70}]
 )

@@ -133,7 +133,9 @@ def test_k_shrinks_when_the_window_has_moved_past_the_disorder() -> None:
     assert k == [50] * 8 + [2] * 2
 
 
-def test_k_shrinks_no_earlier_than_seven_eighths_of_the_window_and_no_later_than_all_of_it() -> None:
+def test_k_shrinks_no_earlier_than_seven_eighths_of_the_window_and_no_later_than_all_of_it() -> (
+    None
+):
     for measured_at in range(10):
         slack = Slack(80, 0.0)
         observe(slack, [(measured_at, [50])])

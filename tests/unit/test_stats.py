@@ -23,7 +23,9 @@ def summary(*parts: list[int]) -> Summary:
 
 @SETTINGS
 @given(st.lists(st.lists(st.integers(-1000, 1000)), min_size=1))
-def test_a_summary_knows_what_the_numbers_it_did_not_keep_would_tell(parts: list[list[int]]) -> None:
+def test_a_summary_knows_what_the_numbers_it_did_not_keep_would_tell(
+    parts: list[list[int]],
+) -> None:
     values = [value for part in parts for value in part]
     result = summary(*parts)
     assert result.count == len(values)

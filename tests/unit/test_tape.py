@@ -234,6 +234,8 @@ def test_a_batch_made_of_events_does_not_change_their_values(values: list[Any]) 
     assert shown == [(type(value), value) for value in values]
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="numpy refuses ragged lists: the run ends")
+@pytest.mark.xfail(
+    strict=True, raises=ValueError, reason="numpy refuses ragged lists: the run ends"
+)
 def test_values_that_make_no_column_make_no_batch() -> None:
     assert batch_values([[1], [1, 2]]) == [[1], [1, 2]]
