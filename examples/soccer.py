@@ -42,6 +42,8 @@ FILTER = 10
 PEAK_MM_S2 = 55_000
 """The mean of so many accelerations of the ball makes a peak from here on: 55 m/s²."""
 PEAK_LASTS_US = 40_000
+GAP_US = 2_000
+"""When the ball was not seen for longer, a mean over before and after would say nothing."""
 PASS_WITHIN_US = 5_000_000
 FAR_MM = -100_000_000
 """Where a transmitter is before it was heard; the ball is as far away on the other side."""
@@ -131,7 +133,7 @@ class BallAcceleration(Detector):
 
     listens = ("position",)
     publishes = ("peak",)
-    backset_max = PEAK_LASTS_US
+    backset_max = PEAK_LASTS_US + GAP_US
 
     def __init__(self) -> None:
         self.recent: list[tuple[int, int]] = []
@@ -142,6 +144,8 @@ class BallAcceleration(Detector):
             self._add(event.ts, event.data["a"], emit)
 
     def _add(self, ts: int, a: int, emit: Emit) -> None:
+        if self.recent and ts - self.recent[-1][0] > GAP_US:
+            self.recent, self.highest = [], None
         self.recent = [*self.recent[1 - FILTER :], (ts, a)]
         if sum(value for _, value in self.recent) >= FILTER * PEAK_MM_S2:
             if self.highest is None:
@@ -156,14 +160,12 @@ class BallAcceleration(Detector):
 
     def on_batch(self, batch: EventBatch, emit: BatchEmit) -> None:
         rows = np.flatnonzero(batch.columns["sid"] == BALL)
-        ts, a = batch.ts[rows].tolist(), batch.columns["a"][rows]
-        before = [value for _, value in self.recent[1 - FILTER :]]
-        sums = np.convolve(np.concatenate([before, a]), np.ones(FILTER, dtype=np.int64))
-        if self.highest is None and (sums < FILTER * PEAK_MM_S2).all():
-            known = [*self.recent, *zip(ts, a.tolist(), strict=True)]
+        ts, a = batch.ts[rows].tolist(), batch.columns["a"][rows].tolist()
+        known = [*self.recent, *zip(ts, a, strict=True)]
+        if self.highest is None and _quiet(known):
             self.recent = known[-FILTER:]
             return
-        for row, when, value in zip(rows.tolist(), ts, a.tolist(), strict=True):
+        for row, when, value in zip(rows.tolist(), ts, a, strict=True):
             self._add(when, value, emit.at(row))
 
 
@@ -231,6 +233,15 @@ def hierarchy() -> Hierarchy:
         .add("hit", PlayerHitsBall())
         .add("pass", Passing())
     )
+
+
+def _quiet(known: list[tuple[int, int]]) -> bool:
+    """Whether the filter, run over these times and values, would meet neither peak nor gap."""
+    if not known:
+        return True
+    ts, a = np.array(known).T
+    sums = np.convolve(a, np.ones(FILTER, dtype=np.int64))
+    return bool((sums < FILTER * PEAK_MM_S2).all() and (np.diff(ts) <= GAP_US).all())
 
 
 def _carried(mine: npt.NDArray[np.bool_], place: Ints, before: tuple[int, ...]) -> Ints:

@@ -254,8 +254,9 @@ def differences(expected: list[Event], got: list[Event]) -> list[str]:
     """What is missing from ``got`` and what it has too much, a line each; empty if exact."""
     if expected == got:
         return []
-    lines = [f"missing  {event}" for event in expected if event not in got]
-    lines += [f"too much {event}" for event in got if event not in expected]
+    wanted, found = set(expected), set(got)
+    lines = [f"missing  {event}" for event in expected if event not in found]
+    lines += [f"too much {event}" for event in got if event not in wanted]
     lines += [f"doubled  {event}" for event, count in Counter(got).items() if count > 1]
     return lines or ["the same events in another order"]
 

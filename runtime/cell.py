@@ -432,6 +432,7 @@ class Cell:
 
     def adapt(self, pressure: float, seconds: float, capacity: float) -> None:
         """Choose how long to wait, after a span of stream time, from its load and delays."""
+        self.past.chooser.pressure = pressure
         ordering = self.unit.ordering
         if not isinstance(ordering, Speculative) or ordering.alpha != "auto":
             return
@@ -483,4 +484,5 @@ class Cell:
     def waiting(self, clk: int) -> dict[str, int | None]:
         """The types that hold this cell back, each with how far it has come."""
         since = self.input.first_after(self.past.place) if self._waiting else None
-        return self.unit.waiting(self._clock_types, clk, since)
+        newest = max(self._latest.values(), default=TS_MIN)
+        return self.unit.waiting(self._clock_types, clk, since, newest)

@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import os
 import re
+import select
 import sys
 import sysconfig
 import time
@@ -50,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _command(words, as_json)
     finally:
-        _stdout_is_closed()  # else Python complains about the closed pipe on its way out
+        _flush()
 
 
 def _command(words: list[str], as_json: bool) -> int:
@@ -89,19 +90,28 @@ def _say(text: str) -> None:
     try:
         print(text.rstrip("\n"), flush=True)
     except BrokenPipeError:
-        _stdout_is_closed()
+        _give_up_stdout()
+
+
+def _flush() -> None:
+    """Write what stdout still holds; left to Python, a closed pipe would be a complaint."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _give_up_stdout()
+
+
+def _give_up_stdout() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _stdout_is_closed() -> bool:
-    """Flush stdout; if nobody reads it any more, say so and send the rest nowhere."""
-    try:
-        sys.stdout.flush()
-        return False
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-        return True
+    """Whether nobody reads stdout any more."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 # ---- the commands --------------------------------------------------------------------------

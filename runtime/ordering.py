@@ -164,13 +164,21 @@ class OrderingUnit:
         reach = np.maximum(view.step.clk - wait, view.reach_before)
         return replace(view, reach=np.minimum(reach, view.reach_now))
 
-    def waiting(self, clock: tuple[str, ...], clk: int, since: int | None) -> dict[str, int | None]:
-        """Which types keep an event of time ``since`` from passing, and how far each has come."""
+    def waiting(
+        self, clock: tuple[str, ...], clk: int, since: int | None, newest: int
+    ) -> dict[str, int | None]:
+        """Which silent types hold an event of time ``since`` back, and how far each has come.
+
+        A type is silent when others have moved on: events up to ``newest`` have arrived.
+        """
         if since is None:
             return {}
         if self.waits_for_clock:
+            if clk > TS_MIN and newest <= clk + self.k:
+                return {}
             return dict.fromkeys(clock, clk if clk > TS_MIN else None)
-        behind = {type_: ts for type_, ts in self._come.items() if ts <= since}
+        limit = min(since, clk - self._horizon(self.k) - 1)
+        behind = {type_: ts for type_, ts in self._come.items() if ts <= limit}
         return {type_: ts if ts > TS_MIN // 2 else None for type_, ts in behind.items()}
 
     # ---- K ---------------------------------------------------------------------------------

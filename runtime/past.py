@@ -20,7 +20,7 @@ from slackline.events import TS_MIN, IntArray, Key
 from slackline.hierarchy import Node
 from slackline.input import Input, Piece
 from slackline.ledger import Emission, Ledger, Output
-from slackline.retraction import Chooser, Repair
+from slackline.retraction import Chooser, Plan, Repair
 from slackline.runner import BatchFailed, Fault, Runner
 from slackline.snapshots import Snapshot, Snapshots
 from slackline.step import Step
@@ -101,9 +101,15 @@ class Past:
         before = self.snapshots[number]
         faults = self._runner.faults[self._faults_until(before.place) :]
         cut = self._ledger.cut(before.place)
-        full = self.chooser.choose() == "full"
-        replay = self._replay_all if full else self._replay_until_same
         later = self.snapshots.cut(number)
+        plan = Plan(
+            events=self.given - before.given,
+            snapshots=len(later),
+            state_bytes=len(before.state),
+            published=sum(output.place >= first for output in cut),
+        )
+        full = self.chooser.choose(plan) == "full"
+        replay = self._replay_all if full else self._replay_until_same
         current, counts_now = (b"", {}) if full else (self._runner.snapshot(), self._ledger.counts)
         when = _replay_times(step, update)
         try:
@@ -125,7 +131,9 @@ class Past:
             self._runner.restore(current)
             self._runner.faults += [fault for fault in faults if fault.place > same_at]
         if not full:
-            self._learn(before, later, same_at, first, cut, retracted)
+            met = [s.given for s in later if same_at is not None and s.place <= same_at]
+            spared = self.given - met[-1] if met else 0
+            self.chooser.learn(Repair(plan, spared, len(retracted)))
         left = {(fault.place, fault.event) for fault in self._runner.faults}
         vanished = [f for f in faults if (f.place, f.event) not in left]
         update = min(max(update, step.before), step.last)
@@ -216,36 +224,12 @@ class Past:
         """How many faults lie up to and with ``place``."""
         return sum(fault.place <= place for fault in self._runner.faults)
 
-    # ---- what it cost ----------------------------------------------------------------------
-
     def _counts_before(
         self, cut: list[Output], emissions: list[Emission], first: Key
     ) -> dict[str, int]:
         """Per type with outputs behind ``first``: the number of the last one before it."""
         before = _counted(self._ledger.counts, [e for e in emissions if e.place < first])
         return {o.event.type: before[o.event.type] for o in cut if o.place >= first}
-
-    def _learn(
-        self,
-        before: Snapshot,
-        later: list[Snapshot],
-        same_at: Key | None,
-        first: Key,
-        cut: list[Output],
-        retracted: list[Output],
-    ) -> None:
-        met = [s for s in later if same_at is None or s.place <= same_at]
-        until = self.given if same_at is None else met[-1].given
-        self.chooser.learn(
-            Repair(
-                replayed=until - before.given,
-                spared=self.given - until,
-                snapshots=1 + len(met),
-                state_bytes=len(before.state),
-                published=sum(output.place >= first for output in cut),
-                changed=len(retracted),
-            )
-        )
 
 
 def _replay_times(step: Step, update: int) -> When:

@@ -131,7 +131,7 @@ def kslack(quick: bool) -> list[Figure]:
             float(repaired.exact),
             "",
             1,
-            note=f"{repaired.result.stats['kick'].repaired} put right, {repaired.missed} missed",
+            note=f"{repaired.missed} missed",
         ),
     ]
 
@@ -166,7 +166,6 @@ def market(data: Path) -> list[Figure]:
         Figure("messages of 6 feeds", stats.received, "", note=f"delays up to {delays.max} ms"),
         Figure("out of order", 100 * stats.reordered / stats.received, "%"),
         Figure("K learnt", stats.k, "ms"),
-        Figure("put right by replay", stats.repaired, "events"),
         Figure("mean latency", stats.latency.mean, "ms"),
         Figure("late", stats.late, "events", 0, at_most=True),
         Figure(

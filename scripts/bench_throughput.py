@@ -44,10 +44,10 @@ def columns(quick: bool) -> list[Figure]:
             (10_000, 4_000_000, 40 * RATE if publishers > 1 else RATE),
         ):
             arrivals = list(sensors(rows // (4 if quick else 1), publishers, batch_rows, rate=rate))
-            name = f"{publishers} publishers, batches of {batch_rows:,}"
+            name = f"publishers: {publishers}, rows in a batch: {batch_rows:,}"
             figures += _rate(name, counting(), arrivals, COLUMNS_PER_SECOND)
     arrivals = list(sensors(500_000 if quick else 2_000_000, 144, 360))
-    shared = _rate("4 detectors share it, 144 x 360", counting(4), arrivals, COLUMNS_PER_SECOND, 4)
+    shared = _rate("4 detectors, 144 x 360", counting(4), arrivals, COLUMNS_PER_SECOND, 4)
     return [*figures, *shared]
 
 

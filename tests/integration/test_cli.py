@@ -439,14 +439,20 @@ def _unread(pipe: int) -> int:
     return int(count)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "detectors:make", "--source", "events.csv"]])
-def test_a_reader_that_has_seen_enough_is_no_error(folder: Path, words: list[str]) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["run", "detectors:make", "--source", "events.csv"], ["demo", "--seconds", "0.2"]],
+)
+def test_a_reader_that_has_seen_enough_is_no_error(
+    folder: Path, words: list[str], unbuffered: str
+) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
         done = subprocess.run(
             command(*words), cwd=folder, stdout=write_end, stderr=subprocess.PIPE, text=True,
-            timeout=WAIT_SECONDS,
+            timeout=WAIT_SECONDS, env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         )  # fmt: skip
     finally:
         os.close(write_end)
@@ -493,7 +499,7 @@ def test_demo_passes_its_options_on(
     assert called == [(2.5, True, True), (30.0, False, True), (30.0, False, False)]
 
 
-def test_a_file_is_whole_or_not_there_and_a_device_is_not_replaced(tmp_path: Path) -> None:
+def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     target = tmp_path / "out.jsonl"
     with whole_file(target) as file:
         file.write("new\n")
@@ -503,12 +509,20 @@ def test_a_file_is_whole_or_not_there_and_a_device_is_not_replaced(tmp_path: Pat
         file.writelines(["half", 5])  # type: ignore[list-item]
     assert target.read_text() == "new\n"
     assert os.listdir(tmp_path) == ["out.jsonl"]
-    link = tmp_path / "link.jsonl"
-    link.symlink_to(os.devnull)
-    with whole_file(link) as file:
-        file.write("gone\n")
-    assert link.is_symlink()
-    assert link.is_char_device()
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with whole_file(tmp_path / "link") as file:
+            file.write("through\n")
+        assert os.read(reader, 100) == b"through\n"
+    finally:
+        os.close(reader)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_json_knows_what_detectors_emit() -> None:

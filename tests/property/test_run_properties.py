@@ -22,6 +22,8 @@ from slackline import (
     Ordering,
     Punctuated,
     Run,
+    Speculative,
+    Stable,
     run,
     truth,
 )
@@ -68,6 +70,11 @@ ORDERINGS: list[Ordering] = [
     KSlack(repair=1, horizon_min=50),
     Punctuated(),
     Punctuated(horizon_min=100),
+]
+SPECULATIVE: list[Ordering] = [
+    Speculative(alpha=0.0, retraction="full"),
+    Speculative(alpha=0.0, retraction="on-demand"),
+    Speculative(alpha=0.6, retraction="auto"),
 ]
 DELAYS = [0, 0, 0, 5, 40, 300]
 FAR_DELAYS = [*DELAYS, 900, 2500]
@@ -161,6 +168,62 @@ def test_the_clock_that_a_late_event_found_does_not_depend_on_the_cutting() -> N
         for rows in (1, 1000)
     ]
     assert found == [[1001], [1001]]
+
+
+class Dated(Detector):
+    """Dates what it publishes back by as much as the event says."""
+
+    listens = ("A",)
+    publishes = ("L",)
+
+    def on_event(self, event: Event, emit: Emit) -> None:
+        emit("L", event.ts - 10 * event.data["v"], v=event.data["v"])
+
+
+two_levels = hierarchy_of(Tally("L", "B")).add("low", Dated())
+
+
+@given(data=st.data(), arrivals=streams())
+def test_a_hierarchy_ends_the_same_however_its_arrivals_are_cut(
+    data: st.DataObject, arrivals: list[Event]
+) -> None:
+    whole = run(two_levels, arrivals)
+    parts = run_cut(two_levels, data.draw(cuts(arrivals)), KSlack())
+    assert parts.final == whole.final
+    assert {late.event for late in parts.late} == {late.event for late in whole.late}
+
+
+def back_twice(ordering: Ordering, chunk_rows: int) -> Run:
+    """In order, and with outputs that are dated back further than at first."""
+    values = [(1000, 0), (1010, 0), (1020, 9), (1030, 0), (1040, 0)]
+    arrivals = [Event("A", ts, {"v": v}, "p", i) for i, (ts, v) in enumerate(values, 1)]
+    return run(two_levels, arrivals, ordering, chunk_rows=chunk_rows)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="what a step learns of back-dating holds for all of the step"
+)
+def test_k_of_an_upper_detector_does_not_depend_on_the_cutting() -> None:
+    one, whole = (back_twice(KSlack(), rows).stats["tally"].k_history for rows in (1, 1000))
+    assert one == whole
+
+
+@pytest.mark.xfail(
+    strict=True, reason="what a step learns of back-dating holds for all of the step"
+)
+def test_what_is_late_above_does_not_depend_on_the_cutting() -> None:
+    one, whole = (back_twice(KSlack(repair=0), rows) for rows in (1, 1000))
+    assert [late.event for late in one.late] == [late.event for late in whole.late]
+    assert one.final == whole.final
+
+
+@pytest.mark.xfail(strict=True, reason="a promise counts from the end of the step it came in")
+def test_a_broken_promise_is_seen_however_the_arrivals_are_cut() -> None:
+    early = [Event("A", ts, {"v": 0}, "p", ts) for ts in (1, 2)]
+    later = [Event("A", ts, {"v": 0}, "p", ts) for ts in (50, 200, 300)]
+    arrivals = [*early, Stable("A", 100), *later]
+    one, whole = (run(one_type, arrivals, Punctuated(), chunk_rows=rows).late for rows in (1, 1000))
+    assert [late.event for late in one] == [late.event for late in whole]
 
 
 # ---- batches ---------------------------------------------------------------------------------
@@ -277,7 +340,7 @@ def test_repeated_arrivals_change_nothing_but_the_count_of_duplicates(
 def test_repeats_of_the_clock_type_among_others_change_no_final_output(
     arrivals: list[Event], data: st.DataObject
 ) -> None:
-    """They do change K: a repeated clock event counts as an update, at which others are measured."""
+    """They do change K: at a repeated clock event, too, the delays of others are measured."""
     repeated = data.draw(with_repeats(arrivals))
     for hierarchy in (two_types, one_clock):
         result = run(hierarchy, repeated, chunk_rows=data.draw(st.sampled_from([1, 4, 1000])))
@@ -308,7 +371,7 @@ def test_without_repair_every_event_is_given_in_order_or_is_on_the_late_channel(
 
 @given(
     arrivals=streams(),
-    ordering=st.sampled_from(ORDERINGS),
+    ordering=st.sampled_from([*ORDERINGS, *SPECULATIVE]),
     hierarchy=st.sampled_from([two_types, one_clock]),
     chunk_rows=st.sampled_from([1, 3, 1000]),
 )
@@ -324,24 +387,32 @@ def test_the_final_output_is_the_truth_of_what_was_not_late(
 @given(
     numbers=st.lists(st.tuples(st.integers(0, 999), st.sampled_from("AB"), st.sampled_from("pq")),
                      min_size=1, max_size=30),
-    hierarchy=st.sampled_from([two_types, one_clock]),
-    ordering=st.sampled_from([None, KSlack(k=0), KSlack(margin=2.0), Punctuated()]),
+    ordering=st.sampled_from([None, KSlack(k=0), KSlack(margin=2.0), Punctuated(), *SPECULATIVE]),
     chunk_rows=st.sampled_from([1, 4, 1000]),
 )  # fmt: skip
 def test_any_arrival_order_of_times_within_one_second_ends_in_truth(
-    numbers: list[Any], hierarchy: Hierarchy, ordering: Ordering | None, chunk_rows: int
+    numbers: list[Any], ordering: Ordering | None, chunk_rows: int
 ) -> None:
     """The list is the arrival order: any permutation of any times."""
     arrivals = [
         Event(type, ts, {"v": ts % 10}, publisher, i + 1)
         for i, (ts, type, publisher) in enumerate(numbers)
     ]
-    result = run(hierarchy, arrivals, ordering, chunk_rows=chunk_rows)
+    result = run(one_clock, arrivals, ordering, chunk_rows=chunk_rows)
     assert result.late == []
-    assert result.final == truth(hierarchy, arrivals)
+    assert result.final == truth(one_clock, arrivals)
 
 
-@given(arrivals=streams(), ordering=st.sampled_from(ORDERINGS))
+@pytest.mark.xfail(strict=True, reason="a lead from one measurement carries the clock to 1001")
+def test_times_within_one_second_end_in_truth_with_several_clock_types_too() -> None:
+    times = [("A", 403), ("B", 0), ("A", 0), ("B", 598), ("A", 0)]
+    arrivals = [Event(type, ts, {"v": 0}, "p", i) for i, (type, ts) in enumerate(times, 1)]
+    result = run(two_types, arrivals, chunk_rows=1)
+    assert result.late == []
+    assert result.final == truth(two_types, arrivals)
+
+
+@given(arrivals=streams(), ordering=st.sampled_from([*ORDERINGS, *SPECULATIVE]))
 def test_the_log_adds_up_to_the_final_output(arrivals: list[Event], ordering: Ordering) -> None:
     """Each name is added, perhaps retracted and added again with more revisions, then final."""
     result = run(two_types, arrivals, ordering, chunk_rows=1)

@@ -193,7 +193,7 @@ def test_restoring_one_detector_while_another_is_restored_keeps_them_apart() -> 
 def test_state_that_cannot_be_saved_is_an_error_that_names_the_detector(make: Any) -> None:
     detector = Bare()
     detector.bad = {"deep": [make()]}  # type: ignore[attr-defined]
-    with pytest.raises(DetectorError, match="state of Bare cannot be saved: .*snapshot"):
+    with pytest.raises(DetectorError, match=r"state of Bare cannot be saved: .*snapshot"):
         detector.snapshot()
 
 

@@ -290,6 +290,24 @@ def test_rows_of_a_batch_without_a_proper_time_or_number_are_rejected_alone(
     assert into.rejected_by_type == {"A": 3 - len(good)}
 
 
+@pytest.mark.xfail(
+    strict=True, reason="the column is cut down to whole numbers when batches are joined"
+)
+def test_a_time_that_is_no_int_is_rejected_beside_batches_of_another_shape() -> None:
+    into = intake()
+    got = came(into, batch([1], v=[1]), batch([2.5], [2], v=[2]), batch([3], [3], w=[3]))
+    assert [e.ts for e in got] == [1, 3]
+    assert len(into.rejected) == 1
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="nan does not fit into int64")
+def test_a_missing_time_is_rejected_beside_batches_of_another_shape() -> None:
+    into = intake()
+    got = came(into, batch([1], v=[1]), batch([NAN], [2], v=[2]), batch([3], [3], w=[3]))
+    assert [e.ts for e in got] == [1, 3]
+    assert len(into.rejected) == 1
+
+
 @pytest.mark.xfail(strict=True, reason="only the type is named; an int out of range is 'no int'")
 def test_the_reason_of_a_rejected_row_names_the_event_and_what_is_wrong() -> None:
     into = intake()

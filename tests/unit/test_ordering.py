@@ -232,15 +232,21 @@ def test_an_event_is_late_by_the_mark_that_it_found() -> None:
     assert [view.stable_at(update) for update in (1, 2, 3, 4)] == [TS_MIN, 100, 200, 300]
 
 
-def test_what_holds_a_detector_back_depends_on_its_policy() -> None:
-    slack, punctuated = unit_of(KSlack(), ("A",)), unit_of(Punctuated(horizon_min=100), ("A",))
-    for unit in (slack, punctuated):
-        assert unit.waiting(("C",), TS_MIN, None) == {}
-        unit.advance(*run_of([1000], []), [], {}, {})
-    assert slack.waiting(("C",), 1000, since=990) == {"C": 1000}
-    assert slack.waiting(("C",), TS_MIN, since=990) == {"C": None}
-    assert punctuated.waiting(("C",), 1000, since=990) == {"A": 900}
-    assert punctuated.waiting(("C",), 1000, since=800) == {}
+def test_k_slack_is_held_back_by_a_clock_that_others_have_left_behind() -> None:
+    unit = unit_of(KSlack(), ("A",))
+    unit.advance(*run_of([1000], [(0, 20)]), [], {}, {})
+    assert unit.waiting(("C",), 1000, since=990, newest=1020) == {}
+    assert unit.waiting(("C",), 1000, since=990, newest=1021) == {"C": 1000}
+    assert unit.waiting(("C",), TS_MIN, since=990, newest=990) == {"C": None}
+    assert unit.waiting(("C",), 1000, since=None, newest=1021) == {}
+
+
+def test_punctuation_is_held_back_by_types_whose_promises_lag_behind_the_horizon() -> None:
+    unit = unit_of(Punctuated(horizon_min=100))
+    step = Step(0, TS_MIN, np.array([1000]))
+    unit.advance(step, {}, [], {("low", "L"): Along(np.array([TS_MIN, 300]), 300)}, {})
+    assert unit.waiting(("C",), 1000, since=990, newest=1000) == {"L": 300}
+    assert unit.waiting(("C",), 1000, since=200, newest=1000) == {}
 
 
 def test_a_detector_that_orders_nothing_lets_everything_be_loose() -> None:
