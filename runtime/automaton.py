@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from slackline.detector import Detector, Emit
 from slackline.errors import DetectorError
@@ -63,6 +64,8 @@ class Automaton(Detector):
         self._transitions[source].append(_Transition(target, type, guard))
 
     def on_event(self, event: Event, emit: Emit) -> None:
+        if not self._transitions:
+            raise DetectorError(f"{type(self).__name__} declares no state: call self.state(name)")
         for transition in self._transitions[self.current]:
             if transition.type not in (ANY, event.type):
                 continue
@@ -75,6 +78,11 @@ class Automaton(Detector):
             if enter is not None:
                 enter(event, emit)
             return
+
+    def fresh(self) -> Self:
+        automaton = copy.copy(self)
+        Detector.restore(automaton, Detector.snapshot(self))  # the wiring refers to the instance
+        return automaton
 
     def snapshot(self) -> bytes:
         wiring = {name: self.__dict__.pop(name) for name in _WIRING}

@@ -301,7 +301,7 @@ class Cell:
         self._latest[type_] = max(self._latest.get(type_, TS_MIN), ts)
 
     def _put_late(self, view: View, event: Event, update: int) -> None:
-        clk, stable = view.step.clk_at(update), view.stable_at(update)
+        clk, stable = view.step.clk_at(update - 1), view.stable_at(update)
         cause = f"{stable - event.ts} behind the horizon (stable up to {stable}, clk {clk})"
         if clk - event.ts > self._jump_max:
             cause += "; a time too absurd for K to learn from"

@@ -10,6 +10,10 @@ smallest such lower bound over intervals that are tight (the reference was not s
 least delay ``lead[T]`` of T; an arriving T then proves that the clock stands at
 ``ts + lead[T]`` at least. A type without a tight measurement does not move the clock.
 
+A lead is an estimate, and a wrong one carries ``clk`` ahead of every event. Events then pass too
+early, which repair puts right; but finality must not rest on it, so the clock also tells the
+largest time really seen (``sure``).
+
 One broken time stamp must not carry the clock away. An event more than ``jump_max`` ahead is
 put into quarantine; only when three in a row agree on the new time, as after a real gap, is the
 jump believed and the quarantined events are given back. The first event of all has nothing to
@@ -31,9 +35,8 @@ __all__ = ["StreamClock", "Ticks"]
 NEVER = TS_MIN
 AGREEING = 3
 TIGHT = 4
-OPEN_MAX = 256
 
-KindArray = npt.NDArray[np.int8]
+KindArray = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Ticks:
 
     rows: IntArray
     clk: IntArray
+    sure: IntArray
+    """The same, but not ahead of the largest time seen by then."""
     quarantined: IntArray
     released: bool
 
@@ -53,13 +58,15 @@ class StreamClock:
         self.types = types
         self.jump_max = jump_max
         self.clk = NEVER
+        self._highest = NEVER
         self._anchor: int | None = None
         self._ahead: list[int] = []
         self._reference: int | None = None
         self._first = self._count = 0
         self._r = NEVER
         self._lead: dict[int, int] = {}
-        self._open: dict[int, list[tuple[int, int]]] = {}
+        self._open: dict[int, int] = {}
+        """Per type, the largest time since the last reference row."""
 
     @property
     def reference(self) -> str | None:
@@ -70,6 +77,11 @@ class StreamClock:
     def lead(self) -> dict[str, int]:
         """The least delay learnt for each type, relative to the reference."""
         return {self.types[kind]: lead for kind, lead in self._lead.items()}
+
+    @property
+    def sure(self) -> int:
+        """The clock, but not ahead of the largest time seen."""
+        return min(self.clk, self._highest)
 
     @property
     def anchored(self) -> bool:
@@ -95,7 +107,7 @@ class StreamClock:
             self.anchor(ts, at_end=True)
         rows = np.arange(len(ts))
         quarantined, released = rows[:0], False
-        start = self.clk if self.clk != NEVER else self._anchor
+        start = self._highest if self._highest != NEVER else self._anchor
         if len(ts) and start is not None:
             reached = np.maximum.accumulate(ts)
             steps = np.diff(reached, prepend=min(start, int(reached[0])))
@@ -103,16 +115,20 @@ class StreamClock:
                 accepted, released = self._inspect(ts, start)
                 quarantined, rows = rows[~accepted], rows[accepted]
                 ts, kinds = ts[rows], None if kinds is None else kinds[rows]
+        sure = np.maximum.accumulate(np.maximum(ts, self._highest))
+        if len(sure):
+            self._highest = int(sure[-1])
         if len(self.types) == 1:
-            clk = ts
+            clk = sure
         else:
             assert kinds is not None
             moves, clk = self._relate(ts, kinds)
-            rows, clk = rows[moves], clk[moves]
-        if len(clk):
+            rows, clk, sure = rows[moves], clk[moves], sure[moves]
             clk = np.maximum.accumulate(np.maximum(clk, self.clk))
+            sure = np.minimum(sure, clk)
+        if len(clk):
             self.clk = int(clk[-1])
-        return Ticks(rows, clk, quarantined, released)
+        return Ticks(rows, clk, sure, quarantined, released)
 
     def _inspect(self, ts: IntArray, start: int) -> tuple[npt.NDArray[np.bool_], bool]:
         """Tell absurd jumps from a real gap, row by row."""
@@ -149,26 +165,23 @@ class StreamClock:
         refs = np.flatnonzero(is_ref)
         clk = np.where(is_ref, ts, NEVER)
         moves = is_ref.copy()
-        for kind in np.unique(kinds[~is_ref]).tolist() + [
-            k for k in self._open if self._open[k] and k not in kinds
-        ]:
+        for kind in np.unique(kinds[~is_ref]).tolist() + [k for k in self._open if k not in kinds]:
             mine = np.flatnonzero(kinds == kind)
             lead = np.full(len(ts), self._lead.get(kind, -NEVER))
             closing = np.searchsorted(refs, mine)
             closed = closing < len(refs)
-            opened = self._open.setdefault(kind, [])
-            times = np.concatenate([[t for t, _ in opened], ts[mine[closed]]]).astype(np.int64)
-            before = np.concatenate([[b for _, b in opened], r[mine[closed]]]).astype(np.int64)
-            at = np.concatenate([np.zeros(len(opened), int), closing[closed]]).astype(np.int64)
-            if len(refs):
-                at = refs[at]
+            times, before, at = ts[mine[closed]], r[mine[closed]], refs[closing[closed]]
+            if kind in self._open and len(refs):
+                times = np.append(times, self._open.pop(kind))
+                before, at = np.append(before, self._r), np.append(at, refs[0])
+            if len(at):
                 gap = (r[at] - self._first) / np.maximum(count[at] - 1, 1)
                 tight = (before != NEVER) & (r[at] - before <= TIGHT * gap)
                 np.minimum.at(lead, at[tight], (before - times)[tight])
                 lead = np.minimum.accumulate(lead)
-                opened.clear()
-            opened += [(int(ts[i]), int(r[i])) for i in mine[~closed]]
-            del opened[OPEN_MAX:]
+            if not closed.all():
+                latest = int(ts[mine[~closed]].max())
+                self._open[kind] = max(latest, self._open.get(kind, NEVER))
             if lead[-1] != -NEVER:
                 self._lead[kind] = int(lead[-1])
             known = mine[lead[mine] != -NEVER]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import pickle
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import cloudpickle
 
@@ -73,6 +74,12 @@ class Detector:
     def on_event(self, event: Event, emit: Emit) -> None:
         raise DetectorError(f"{type(self).__name__} does not define on_event(self, event, emit)")
 
+    def fresh(self) -> Self:
+        """A detector like this one, with a state of its own."""
+        detector = copy.copy(self)
+        detector.restore(self.snapshot())
+        return detector
+
     def snapshot(self) -> bytes:
         """The whole state as bytes; by default every instance attribute."""
         buffer = io.BytesIO()
@@ -95,17 +102,34 @@ class Detector:
             _restoring.pop()
         self.__dict__.clear()
         self.__dict__.update(attributes)
-        for name, value in slots.items():
-            setattr(self, name, value)
+        for name in _slot_names(type(self)):
+            if name in slots:
+                setattr(self, name, slots[name])
+            elif hasattr(self, name):
+                delattr(self, name)
 
 
 def _slots(detector: Detector) -> dict[str, Any]:
     """The attributes that a subclass keeps in ``__slots__``."""
-    names: list[str] = []
-    for kind in type(detector).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        names += [slots] if isinstance(slots, str) else slots
+    names = _slot_names(type(detector))
     return {name: getattr(detector, name) for name in names if hasattr(detector, name)}
+
+
+_known_slots: dict[type, tuple[str, ...]] = {}
+
+
+def _slot_names(kind: type) -> tuple[str, ...]:
+    if kind in _known_slots:
+        return _known_slots[kind]
+    names = []
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            private = name.startswith("__") and not name.endswith("__")
+            names.append(f"_{base.__name__.lstrip('_')}{name}" if private else name)
+    found = tuple(name for name in names if name not in ("__dict__", "__weakref__"))
+    _known_slots[kind] = found
+    return found
 
 
 _restoring: list[Detector] = []

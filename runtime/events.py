@@ -167,7 +167,7 @@ class EventBatch:
         return np.array(self._names, dtype=object)[self._codes]
 
     def __len__(self) -> int:
-        return len(self.ts)
+        return len(self.ts) if self.ts.ndim else 0
 
     def __getitem__(self, rows: slice) -> EventBatch:
         batch = EventBatch.__new__(EventBatch)
@@ -214,14 +214,23 @@ def _row_maker(names: tuple[str, ...]) -> Callable[..., list[dict[str, Any]]]:
 
 
 def same_data(one: Any, other: Any) -> bool:
-    """Whether two payloads are equal, numpy values included."""
+    """Whether two payloads are equal: numpy values included, and what is not a number."""
     if one is other:
         return True
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(same_data(one[k], other[k]) for k in one)
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        one, other = np.asarray(one), np.asarray(other)
+        if one.dtype.kind in "fc" and other.dtype.kind in "fc":
+            return bool(np.array_equal(one, other, equal_nan=True))
         return bool(np.array_equal(one, other))
-    return bool(one == other)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return (
+            isinstance(one, list) == isinstance(other, list)
+            and len(one) == len(other)
+            and all(map(same_data, one, other))
+        )
+    return bool(one == other) or bool(one != one and other != other)
 
 
 _ATOMS = frozenset({int, float, str, bool, bytes, complex, type(None)})

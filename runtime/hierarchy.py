@@ -84,17 +84,16 @@ class Hierarchy:
                 f"{where}: expected a Detector, got {type(detector).__name__}; derive it from "
                 "slackline.Detector"
             )
-        if ordering is not None and not is_ordering(ordering):
-            raise HierarchyError(
-                f"{where}: ordering must be KSlack(...), Speculative(...), Punctuated() or "
-                f"Unordered(), got {ordering!r}"
-            )
+        if ordering is not None:
+            _check_ordering(ordering, f"{where}: ordering")
         listens = _type_names(detector.listens, f"{where}: listens")
         publishes = _type_names(detector.publishes, f"{where}: publishes")
         if not listens:
             raise HierarchyError(f"{where} listens to nothing: set listens = (type, ...)")
         loose = {str(t) for t in detector.listens if isinstance(t, Listen) and t.unordered}
-        loose |= set(listens) if unordered is True else set(unordered or ())
+        loose |= set(
+            listens if unordered is True else _type_names(unordered or (), f"{where}: unordered")
+        )
         if not loose <= set(listens):
             raise HierarchyError(f"{where} does not listen to {sorted(loose - set(listens))}")
         for type_ in publishes:
@@ -202,18 +201,24 @@ class Hierarchy:
     def orderings(self, override: Ordering | Mapping[str, Ordering] | None) -> dict[str, Ordering]:
         """The policy of each detector, after a common one or a mapping by name replaced it."""
         if isinstance(override, Mapping):
-            for name in override:
+            for name, ordering in override.items():
                 self[name]
+                _check_ordering(ordering, f"detector {name!r}: ordering")
             return {node.name: override.get(node.name, node.ordering) for node in self}
-        if override is not None and not is_ordering(override):
-            raise HierarchyError(
-                "ordering must be KSlack(...), Speculative(...), Punctuated(), Unordered() or a "
-                f"mapping of detector names to these, got {override!r}"
-            )
+        if override is not None:
+            _check_ordering(override, "ordering")
         return {node.name: override or node.ordering for node in self}
 
     def __repr__(self) -> str:
         return f"Hierarchy({self.name!r}, {len(self)} detectors on {len(self.levels)} levels)"
+
+
+def _check_ordering(ordering: object, what: str) -> None:
+    if not is_ordering(ordering):
+        raise HierarchyError(
+            f"{what} must be KSlack(...), Speculative(...), Punctuated() or Unordered(), "
+            f"got {ordering!r}"
+        )
 
 
 def _type_names(names: Iterable[str], where: str) -> tuple[str, ...]:
@@ -221,6 +226,8 @@ def _type_names(names: Iterable[str], where: str) -> tuple[str, ...]:
         raise HierarchyError(
             f"{where} must be a tuple of type names, got the str {names!r}; write ({names!r},)"
         )
+    if not isinstance(names, Iterable):
+        raise HierarchyError(f"{where} must be a tuple of type names, got {names!r}")
     result = []
     for name in names:
         if not isinstance(name, str) or not name:
@@ -231,17 +238,20 @@ def _type_names(names: Iterable[str], where: str) -> tuple[str, ...]:
 
 def _cycle_through(node: Node, nodes: Mapping[str, Node]) -> list[str]:
     """The names along a cycle that contains ``node``, or nothing."""
-
-    def search(current: Node, path: list[str]) -> list[str]:
+    came_from = {node.name: ""}
+    frontier = [node]
+    while frontier:
+        current = frontier.pop()
         for following in nodes.values():
             if not set(current.publishes) & set(following.listens):
                 continue
             if following.name == node.name:
-                return [*path, node.name]
-            if following.name not in path:
-                found = search(following, [*path, following.name])
-                if found:
-                    return found
-        return []
-
-    return search(node, [node.name])
+                path = [node.name]
+                while current.name != node.name:
+                    path.append(current.name)
+                    current = nodes[came_from[current.name]]
+                return [node.name, *reversed(path)]
+            if following.name not in came_from:
+                came_from[following.name] = current.name
+                frontier.append(following)
+    return []

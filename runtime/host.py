@@ -98,6 +98,11 @@ class Host:
         return self._clock.clk
 
     @property
+    def sure(self) -> int:
+        """The largest time that the clock types have shown."""
+        return self._clock.sure
+
+    @property
     def late(self) -> list[LateEvent]:
         return [late for cell in self.cells.values() for late in cell.late]
 
@@ -202,7 +207,7 @@ class Host:
         times = [group.ts for group in came.groups if group.type in self._clock_kinds]
         places = [group.index for group in came.groups if group.type in self._clock_kinds]
         kinds = [
-            np.full(len(group), self._clock_kinds[group.type], dtype=np.int8)
+            np.full(len(group), self._clock_kinds[group.type], dtype=np.int16)
             for group in came.groups
             if group.type in self._clock_kinds
         ]
@@ -210,15 +215,16 @@ class Host:
             times.append(np.array([tick.ts for _, tick in came.ticks], dtype=np.int64))
             places.append(np.array([place for place, _ in came.ticks], dtype=np.int64))
             kinds.append(
-                np.array([self._clock_kinds[tick.type] for _, tick in came.ticks], dtype=np.int8)
+                np.array([self._clock_kinds[tick.type] for _, tick in came.ticks], dtype=np.int16)
             )
-        before = self._clock.clk
+        before, sure_before = self._clock.clk, self._clock.sure
         heard = min(self._heard.values(), default=TS_MAX)
         self._heard |= came.heard
         heard_now = min(self._heard.values(), default=TS_MAX)
         if not times:
             nothing = np.zeros(0, dtype=np.int64)
-            return Step(self.updates, before, nothing, heard, heard_now), nothing
+            sure = np.array([min(sure_before, heard)], dtype=np.int64)
+            return Step(self.updates, before, nothing, sure, min(sure_before, heard_now)), nothing
         if len(times) == 1:
             ts, place, kind = times[0], places[0], kinds[0]
         else:
@@ -231,7 +237,9 @@ class Host:
             self._quarantine(came, place[ticks.quarantined], before)
         if ticks.released:
             self._give_back()
-        return Step(self.updates, before, ticks.clk, heard, heard_now), place[ticks.rows]
+        sure = np.minimum(np.concatenate([[sure_before], ticks.sure]), heard)
+        sure_now = min(self._clock.sure, heard_now)
+        return Step(self.updates, before, ticks.clk, sure, sure_now), place[ticks.rows]
 
     def _quarantine(self, came: Sorted, places: IntArray, clk: int) -> None:
         for i, group in enumerate(came.groups):

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from slackline.errors import HierarchyError
-from slackline.events import TS_MAX, TS_MIN, Event, EventBatch, IntArray, Stable, fault_of
+from slackline.events import (
+    TS_MAX,
+    TS_MIN,
+    Event,
+    EventBatch,
+    IntArray,
+    Stable,
+    fault_of,
+    time_fault,
+)
 from slackline.messages import (
     Add,
     Correction,
@@ -23,7 +32,7 @@ from slackline.messages import (
     Tick,
 )
 
-__all__ = ["Arrival", "Group", "Intake", "Rejected", "Sorted"]
+__all__ = ["Arrival", "Group", "Intake", "Rejected", "Sorted", "is_well_formed"]
 
 Arrival = Event | EventBatch | Stable | Message
 BoolArray = npt.NDArray[np.bool_]
@@ -161,6 +170,10 @@ class Intake:
         elif isinstance(item, Heard):
             result.heard[item.host] = item.clk
         elif isinstance(item, Stable):
+            fault = time_fault(item.ts) if item.ts != TS_MAX else None
+            if fault or not isinstance(item.type, str):
+                self.reject(item, f"{item}: {fault or 'type must be a str'}")
+                return
             result.promises["", item.type] = max(
                 item.ts, result.promises.get(("", item.type), TS_MIN)
             )
@@ -184,12 +197,13 @@ class Intake:
         return True
 
     def _from_events(self, type_: str, places: list[int], events: list[Event]) -> Group:
-        ts = _ints([event.ts for event in events])
-        seq = _ints([event.seq for event in events])
+        times, numbers = [event.ts for event in events], [event.seq for event in events]
         fine = (
-            ts is not None
-            and seq is not None
-            and seq.min() >= 0
+            set(map(type, times)) | set(map(type, numbers)) <= {int}
+            and min(times) > TS_MIN
+            and max(times) < TS_MAX
+            and min(numbers) >= 0
+            and max(numbers) < TS_MAX
             and set(map(type, [event.publisher for event in events])) <= {str}
             and set(map(type, [event.data for event in events])) <= {dict}
         )
@@ -207,31 +221,28 @@ class Intake:
     def _from_batches(self, type_: str, parts: list[tuple[int, EventBatch]]) -> Group:
         shape = _shape(parts[0][1])
         if shape is not None and all(_shape(batch) == shape for _, batch in parts[1:]):
-            group = _stacked(type_, parts)
-        else:
-            group = _group(type_, [], [])
-            for start, batch in parts:
-                reason = _batch_fault(batch)
-                if reason is None:
-                    group = _joined(group, _stacked(type_, [(start, batch)]))
-                else:
-                    self.reject(batch, f"{batch!r}: {reason}", type_)
-        return self._sane(group)
+            return self._sane(_stacked(type_, parts))
+        group = _group(type_, [], [])
+        for start, batch in parts:
+            reason = _batch_fault(batch)
+            if reason is None:
+                group = _joined(group, self._sane(_stacked(type_, [(start, batch)])))
+            else:
+                self.reject(batch, f"{batch!r}: {reason}", type_)
+        return group
 
     def _sane(self, group: Group) -> Group:
         """The group with proper times and numbers; rows that have none are rejected."""
-        group.ts, timed = _as_ints(group.ts)
-        group.seq, counted = _as_ints(group.seq)
-        counted &= group.seq >= 0
-        sane = timed & counted
-        if sane.all():
-            return group
-        absurd = group.select(~sane)
-        whys = zip(timed[~sane].tolist(), absurd.as_events(), strict=True)
-        for time_is_fine, event in whys:
-            what = "seq" if time_is_fine else "ts"
-            self.reject(event, f"a row of {group.type!r} has a {what} that is no int", group.type)
-        return group.select(sane)
+        ts, timed = _as_ints(group.ts)
+        seq, counted = _as_ints(group.seq)
+        sane = timed & counted & (seq >= 0)
+        if not sane.all():
+            for event in group.select(~sane).as_events():
+                self.reject(event, f"{event}: {fault_of(event)}", group.type)
+            group = group.select(sane)
+            ts, seq = ts[sane], seq[sane]
+        group.ts, group.seq = ts, seq
+        return group
 
 
 def _group(type_: str, places: list[int], events: list[Event]) -> Group:
@@ -293,17 +304,9 @@ def _joined(one: Group, other: Group) -> Group:
     return _group(one.type, [index for index, _ in both], [event for _, event in both])
 
 
-def _ints(values: list[Any]) -> IntArray | None:
-    """The values as an array, or None if any of them is not an int in range."""
-    try:
-        array = np.array(values)
-    except (ValueError, OverflowError):
-        return None
-    if array.dtype.kind != "i" or array.ndim != 1:
-        return None
-    if len(array) and not (array.min() > TS_MIN and array.max() < TS_MAX):
-        return None
-    return array.astype(np.int64, copy=False)
+def is_well_formed(batch: EventBatch) -> bool:
+    """Whether a batch as a whole can be used; single rows of it may still be malformed."""
+    return _shape(batch) is not None
 
 
 def _shape(batch: EventBatch) -> tuple[Any, ...] | None:
@@ -318,7 +321,10 @@ def _shape(batch: EventBatch) -> tuple[Any, ...] | None:
         if column.shape[:1] != rows:
             return None
         shape += (name, column.dtype.kind, column.shape[1:])
-    return tuple(shape) if isinstance(batch.publisher, str | np.ndarray) else None
+    publisher = batch.publisher
+    if isinstance(publisher, np.ndarray) and publisher.shape != rows:
+        return None
+    return tuple(shape) if isinstance(publisher, str | np.ndarray) else None
 
 
 def _batch_fault(batch: EventBatch) -> str | None:
@@ -329,7 +335,10 @@ def _batch_fault(batch: EventBatch) -> str | None:
         column = getattr(batch, what)
         if column.ndim != 1 or column.dtype.kind not in "iuf":
             return f"{what} must be a column of ints, got {column.dtype} of shape {column.shape}"
-    for name, column in [("seq", batch.seq), *batch.columns.items()]:
+    parts = [("seq", batch.seq), *batch.columns.items()]
+    if isinstance(batch.publisher, np.ndarray):
+        parts.append(("publisher", batch.publisher))
+    for name, column in parts:
         if column.shape[:1] != batch.ts.shape:
             rows = f"{len(column)} rows" if column.ndim else "no rows"
             return f"column {name!r} has {rows}, ts has {len(batch.ts)}"

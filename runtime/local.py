@@ -11,7 +11,7 @@ from slackline.errors import ConfigError
 from slackline.events import TS_MIN, Event, EventBatch, Stable
 from slackline.hierarchy import Hierarchy
 from slackline.host import Host, Quarantined
-from slackline.intake import Arrival, Intake, Rejected
+from slackline.intake import Arrival, Intake, Rejected, is_well_formed
 from slackline.ledger import LogEntry
 from slackline.policy import Ordering
 from slackline.speculation import SPAN_SECONDS
@@ -155,12 +155,12 @@ def _chunks(
     rows = 0
     for item in arrivals:
         parts: list[Arrival] = [item]
-        if isinstance(item, EventBatch) and item.ts.ndim == 1 and len(item) > rows_max > 1:
+        if isinstance(item, EventBatch) and len(item) > rows_max > 1 and is_well_formed(item):
             parts = [item[i : i + rows_max] for i in range(0, len(item), rows_max)]
         for part in parts:
             chunk.append(part)
             rows += len(part) if isinstance(part, EventBatch) else 1
-            if rows >= rows_max:
+            if rows >= rows_max or isinstance(part, Stable):
                 yield chunk, rows
                 chunk, rows = [], 0
     if chunk:

@@ -37,8 +37,8 @@ class Link:
     reorder: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.delay < 0 or self.jitter < 0:
-            raise ConfigError(f"a link's delay and jitter must be >= 0, got {self}")
+        if not (0 <= self.delay < math.inf and 0 <= self.jitter < math.inf):
+            raise ConfigError(f"a link's delay and jitter must be finite and >= 0, got {self}")
         if self.distribution not in ("uniform", "exponential"):
             raise ConfigError(
                 "a link's distribution must be 'uniform' or 'exponential', got "

@@ -138,7 +138,8 @@ class OrderingUnit:
             nothing = np.zeros(0, dtype=np.int64)
             k = self._slack.observe(step.clk, nothing, nothing)
             self._set_k(max(k if isinstance(k, int) else int(k[-1]), self._floor(announced)), step)
-        own = min(step.clk_now, step.heard_now) - self._horizon(self.k)
+        sure = step.clk_now if step.sure_now is None else step.sure_now
+        own = sure - self._horizon(self.k)
         lowest = TS_MAX
         for key in self._marks:
             mark = self._mark(key, promises.get(key), own)
@@ -285,8 +286,9 @@ class OrderingUnit:
     def _settle(self, step: Step, k: IntArray, promises: Said) -> tuple[IntArray, int]:
         """The stable mark before and after each update, and at the very end of the step."""
         horizon = np.maximum(np.ceil(k * self.factor).astype(np.int64), self.horizon_min)
-        own = np.minimum(step.clocks, step.heard_before) - horizon
-        own_now = min(step.clk_now, step.heard_now) - int(horizon[-1])
+        own = (step.clocks if step.sure is None else step.sure) - horizon
+        sure_now = step.clk_now if step.sure_now is None else step.sure_now
+        own_now = sure_now - int(horizon[-1])
         lowest: IntArray | None = None
         lowest_known = lowest_now = TS_MAX
         for key, known in self._marks.items():

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
 
 from slackline.errors import ConfigError
 
 __all__ = ["KSlack", "Ordering", "Punctuated", "Speculative", "Unordered", "is_ordering"]
 
+TIME_MAX = 2**55
 SNAPSHOT_BYTES_MAX = 64 * 2**20
 RETRACTIONS = ("full", "on-demand", "auto")
 REPAIR = 2.0
@@ -42,7 +46,7 @@ class _Horizon:
             raise ConfigError(f"{name}: window must be a stream time > 0, got {self.window!r}")
         if self.repair is True:
             object.__setattr__(self, "repair", REPAIR)
-        if self.repair and (not _number(self.repair) or self.repair < 1):
+        if self.repair not in (0, None) and (not _number(self.repair) or self.repair < 1):
             raise ConfigError(
                 f"{name}: repair must be a factor >= 1, or 0 to switch it off, got {self.repair!r}"
             )
@@ -164,4 +168,7 @@ def is_ordering(value: object) -> bool:
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether a value is a number that can be a time: far below what a time stamp can hold."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        return False
+    return math.isfinite(value) and abs(float(value)) < TIME_MAX

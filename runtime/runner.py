@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from slackline.detector import BatchEmit, Emit
 from slackline.errors import EmitError
-from slackline.events import Event, EventBatch, IntArray, Key, is_int, own_data
+from slackline.events import Event, EventBatch, IntArray, Key, is_int, own_data, time_fault
 from slackline.hierarchy import Node
 from slackline.input import Piece
 from slackline.ledger import Emission
@@ -69,7 +68,7 @@ class Runner:
 
     def __init__(self, node: Node) -> None:
         self._name = node.name
-        self._detector = copy.deepcopy(node.detector)
+        self._detector = node.detector.fresh()
         self._on_event: Callable[[Event, Emit], None] = self._detector.on_event
         self._on_batch: Callable[[EventBatch, BatchEmit], None] | None = self._detector.on_batch
         self._batch_emit = _BatchEmit(self)
@@ -125,6 +124,8 @@ class Runner:
             )
         if not is_int(ts):
             raise EmitError(f"detector {self._name!r} emitted {type_!r} at ts {ts!r}: not an int")
+        if time_fault(ts):
+            raise EmitError(f"detector {self._name!r} emitted {type_!r}: {time_fault(ts)}")
         back = trigger - ts
         if self._backset_max is not None and back > self._backset_max:
             raise EmitError(

@@ -215,11 +215,11 @@ class _Simulation:
                 said += self._changes(detector, type_, outcome.promises[type_].now, outcome)
                 for target in elsewhere:
                     packets.setdefault(target, []).extend(said)
-        if host.clk > self._heard[name]:
-            self._heard[name] = host.clk
+        if host.sure > self._heard[name]:
+            self._heard[name] = host.sure
             for target in self._specs:
                 if target != name and name in self._entries_for(target):
-                    packets.setdefault(target, []).append(Heard(name, host.clk))
+                    packets.setdefault(target, []).append(Heard(name, host.sure))
         for target, packet in packets.items():
             if packet:
                 self._network.send(name, target, packet)

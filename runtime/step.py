@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackline.events import TS_MAX, IntArray
+from slackline.events import IntArray
 from slackline.tape import Rows
 
 __all__ = ["Along", "Arrived", "Step"]
@@ -19,10 +19,10 @@ class Step:
     before: int
     clk_before: int
     clk: IntArray
-    heard_before: int = TS_MAX
-    heard_now: int = TS_MAX
-    """How far the clocks of the hosts where sources enter had come when they last spoke, before
-    and after the step: what is older than their horizon has arrived here."""
+    sure: IntArray | None = None
+    """Before and after each update: the clock, but not ahead of the times really seen, nor of what
+    the hosts where sources enter had seen when they last spoke. Finality rests on it. None: clk."""
+    sure_now: int | None = None
 
     @property
     def last(self) -> int:

@@ -100,7 +100,10 @@ class Rows:
             fields = data[0].keys()
             if any(row.keys() != fields for row in data):
                 return None
-            self.columns = {name: np.array([row[name] for row in data]) for name in fields}
+            columns = {name: _column([row[name] for row in data]) for name in fields}
+            if any(column is None for column in columns.values()):
+                return None
+            self.columns = {n: column for n, column in columns.items() if column is not None}
         return EventBatch.merged(
             self.tape.type, self.ts, self.columns, self.codes, self.tape.names, self.seq
         )
@@ -264,6 +267,16 @@ class Tape:
         if (times[1:] == times[:-1]).any():
             order = np.lexsort((rows.seq, self._ranks[rows.codes], rows.ts))
         return rows.take(order)
+
+
+def _column(values: list[Any]) -> npt.NDArray[Any] | None:
+    """Values as a column, if they are all of one plain type and stay what they are."""
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        return np.array(values, dtype=object)
+    wanted = {int: "i", float: "f", bool: "b"}.get(kinds.pop()) if len(kinds) == 1 else None
+    column = np.array(values) if wanted else None
+    return column if column is not None and column.dtype.kind == wanted else None
 
 
 def _shape(columns: Columns) -> dict[str, tuple[str, Sequence[int]]]:

@@ -5,12 +5,11 @@ Plain, slow and obviously right. It shares no code with the runtime.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from typing import Any
 
 from slackline.errors import EmitError, HierarchyError
-from slackline.events import Event, EventBatch, fault_of, is_int, own_data
+from slackline.events import Event, EventBatch, fault_of, is_int, own_data, time_fault
 from slackline.hierarchy import Hierarchy, Node
 
 __all__ = ["truth"]
@@ -31,7 +30,7 @@ def truth(
     types = hierarchy.types
     by_name: dict[tuple[str, str, int], Event] = {}
     for item in events:
-        for event in item if isinstance(item, EventBatch) else (item,):
+        for event in _rows(item) if isinstance(item, EventBatch) else [item]:
             if fault_of(event) is None:
                 if types.get(event.type):
                     raise HierarchyError(
@@ -49,10 +48,22 @@ def truth(
     return sorted(published)
 
 
+def _rows(batch: EventBatch) -> list[Event]:
+    """The rows of a batch as events, whole floats as ints; nothing of a batch that is malformed."""
+    columns = [batch.ts, batch.seq, *batch.columns.values()]
+    if any(column.ndim == 0 or len(column) != len(batch.ts) for column in columns):
+        return []
+    return [Event(e.type, _whole(e.ts), e.data, e.publisher, _whole(e.seq)) for e in batch.events()]
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _outputs_of(
     node: Node, events: list[Event], dead_letters: list[tuple[str, Event, Exception]]
 ) -> list[Event]:
-    detector = copy.deepcopy(node.detector)
+    detector = node.detector.fresh()
     counts = dict.fromkeys(node.publishes, 0)
     output: list[Event] = []
     emitted: list[tuple[str, int, dict[str, Any]]] = []
@@ -65,6 +76,8 @@ def _outputs_of(
             )
         if not is_int(ts):
             raise EmitError(f"detector {node.name!r} emitted {type!r} at ts {ts!r}: not an int")
+        if time_fault(ts):
+            raise EmitError(f"detector {node.name!r} emitted {type!r}: {time_fault(ts)}")
         if detector.backset_max is not None and ts < event.ts - detector.backset_max:
             raise EmitError(
                 f"detector {node.name!r} emitted {type!r} at ts {ts}, more than its backset_max "

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
 from bench_streams import SECOND, Figure
+
 from slackline import Automaton, Detector, Emit, Event, Hierarchy, KSlack, Run, run, truth
 
 MS = 1_000

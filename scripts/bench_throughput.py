@@ -21,6 +21,7 @@ from bench_streams import (
     sensors,
     tally_times,
 )
+
 from slackline import Event, EventBatch, Hierarchy, Run, run
 from slackline.local import CHUNK_ROWS
 

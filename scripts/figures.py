@@ -9,12 +9,12 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+from bench_ordering import MS, KickRun, kick_run, kick_stream
+from bench_streams import SECOND, counting
+from bench_throughput import COLUMNS_PER_SECOND, EVENTS_PER_SECOND, costs_us
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from bench_ordering import MS, KickRun, kick_run, kick_stream
-from bench_streams import RATE, SECOND, counting
-from bench_throughput import COLUMNS_PER_SECOND, EVENTS_PER_SECOND, costs_us
 from slackline import Event, KSlack
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -56,8 +56,6 @@ def throughput() -> None:
         rates = [1e6 / cost for cost in costs.values()]
         axes.plot(middle, rates, "o-", color=colour, label=label)
         axes.axhline(target, color=colour, linestyle=":", label=f"target {target:,}/s")
-    axes.axvline(RATE, color="grey", linewidth=1)
-    axes.text(RATE * 1.06, 1.2e5, "the horizon, one second,\nis full from here on", color="grey")
     axes.set(
         xscale="log",
         yscale="log",

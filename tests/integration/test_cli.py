@@ -20,6 +20,7 @@ import pytest
 import slackline
 from slackline import Event, cli, truth
 from slackline.initialise import Configuration, Configured
+from slackline.named import named_hierarchy
 from slackline.progress import Progress
 from slackline.readers import read
 from slackline.writers import to_json, whole_file
@@ -113,7 +114,7 @@ def test_run_reports_each_detector_and_truth_and_writes_whole_files(folder: Path
     titles = "emitted published reordered repaired late K latency p99 waiting"
     assert [title for title in titles.split() if title not in done.stdout] == []
     assert re.search(r"pair +200 +100 +\d", done.stdout)
-    hierarchy = cli._hierarchy(f"{folder}/detectors.py:make")
+    hierarchy = named_hierarchy(f"{folder}/detectors.py:make")
     assert [event for item in read(folder / "out.jsonl") for event in _events(item)] == truth(
         hierarchy, read(folder / "events.csv")
     )
@@ -145,6 +146,19 @@ def test_run_with_json_ends_stdout_with_one_object_and_says_nothing_else(folder:
     }  # fmt: skip
     assert detectors["pair"]["emitted"] == 201
     assert detectors["total"]["published"] == 100
+
+
+@pytest.mark.parametrize(("policy", "shown"), [("speculative:alpha=0.25", True), ("kslack", False)])
+def test_the_table_shows_alpha_and_retractions_only_where_a_detector_speculates(
+    folder: Path, policy: str, shown: bool
+) -> None:
+    words = ["run", "detectors:make", "--source", "events.csv", "--check", "--ordering", policy]
+    done = start(*words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    titles = next(line for line in done.stdout.splitlines() if line.startswith("detector"))
+    assert [title in titles.split() for title in ("alpha", "retracted")] == [shown, shown]
+    row = next(line for line in done.stdout.splitlines() if line.startswith("pair"))
+    assert bool(re.search(r" 0\.25 +\d+ +-$", row)) == shown
 
 
 def test_malformed_rows_are_counted_and_named_by_file_and_line(folder: Path) -> None:
@@ -214,6 +228,30 @@ def test_simulate_without_a_hierarchy_verifies_random_cases(folder: Path) -> Non
     )  # fmt: skip
 
 
+def test_simulate_verifies_its_cases_with_speculation_if_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slackline.cases import Verdict, verify_run
+
+    asked: list[tuple[Any, ...]] = []
+
+    def note(*args: Any, **settings: Any) -> Verdict:
+        asked.append((*args, settings))
+        return verify_run(0)
+
+    monkeypatch.setattr("slackline.cases.verify_run", note)
+    monkeypatch.setattr("slackline.cases.verify_simulate", note)
+    assert cli.main(["simulate", "--speculative", "--json"]) == 0
+    told = last_line(capsys.readouterr().out)
+    assert (told["seed"], told["count"], told["speculative"]) == (0, 20, True)
+    settings = {"speculative": True}
+    assert asked == [each for i in range(20) for each in ((i, settings), (i, 3, settings))]
+    assert cli.main(["simulate", "--seed", "4", "--speculative"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("1 of 1 random cases exact (seed 4, ")
+    assert said.endswith(", with speculation)\n")
+
+
 def test_simulate_with_a_hierarchy_reports_like_run(folder: Path) -> None:
     words = ["simulate", "detectors:make", "--source", "events.csv", "--seed", 5, "--hosts", 2]
     done = start(*words, "--json", "--trace", "one.txt", cwd=folder)
@@ -277,6 +315,10 @@ def test_truth_tells_what_it_left_out(folder: Path) -> None:
         (["run", "detectors:make", "--source", "detectors.py"], "must end in .csv"),
         (["simulate", "detectors:make"], "add --source FILE"),
         (["simulate", "--source", "events.csv"], "--source needs a hierarchy"),
+        (["simulate", "detectors:make", "--source", "events.csv", "--count", "2"],
+         "--count is for random cases"),
+        (["simulate", "detectors:make", "--source", "events.csv", "--speculative"],
+         "beside a hierarchy write --ordering speculative"),
         (["demo", "--seconds", "-1"], "no number of seconds above 0"),
     ],
 )  # fmt: skip
@@ -374,14 +416,14 @@ def test_failing_seeds_are_shown_with_the_command_that_replays_them(
 ) -> None:
     from slackline.cases import Verdict, case, verify_run
 
-    def two_wrong(seed: int) -> Verdict:
-        verdict = verify_run(seed)
+    def two_wrong(seed: int, speculative: bool) -> Verdict:
+        verdict = verify_run(seed, speculative=speculative)
         return Verdict(verdict.case, verdict.run, ["missing  X"] * 9 if seed == 2 else [])
 
-    def crash(seed: int, hosts: int) -> Verdict:
+    def crash(seed: int, hosts: int, speculative: bool) -> Verdict:
         if seed == 3:
             raise RuntimeError("stuck")
-        return verify_run(seed)
+        return verify_run(seed, speculative=speculative)
 
     monkeypatch.setattr("slackline.cases.verify_run", two_wrong)
     monkeypatch.setattr("slackline.cases.verify_simulate", crash)
@@ -398,6 +440,10 @@ def test_failing_seeds_are_shown_with_the_command_that_replays_them(
     assert [(one["seed"], one["how"], one["count"]) for one in failed] == [
         (2, "run", 9), (3, "simulate", 1),
     ]  # fmt: skip
+    assert cli.main([*words, "--speculative"]) == 1
+    out = capsys.readouterr().out
+    assert f"seed 2 (run) failed: {case(2, speculative=True).description}\n" in out
+    assert "replay: slackline simulate --seed 2 --speculative --hosts 2\n" in out
 
 
 def test_ctrl_c_exits_130_with_one_line_and_leaves_no_partial_file(folder: Path) -> None:

@@ -157,9 +157,6 @@ def test_any_cutting_of_the_arrivals_gives_the_same_run(
     assert essence(run(hierarchy, arrivals, ordering, chunk_rows=1)) == whole
 
 
-@pytest.mark.xfail(
-    strict=True, reason="it is the clock of the update behind it, if it is known yet"
-)
 def test_the_clock_that_a_late_event_found_does_not_depend_on_the_cutting() -> None:
     times = [("A", 1001), ("B", 1000), ("A", 1008)]
     arrivals = [Event(type, ts, {"v": 0}, "p", i) for i, (type, ts) in enumerate(times, 1)]
@@ -193,31 +190,6 @@ def test_a_hierarchy_ends_the_same_however_its_arrivals_are_cut(
     assert {late.event for late in parts.late} == {late.event for late in whole.late}
 
 
-def back_twice(ordering: Ordering, chunk_rows: int) -> Run:
-    """In order, and with outputs that are dated back further than at first."""
-    values = [(1000, 0), (1010, 0), (1020, 9), (1030, 0), (1040, 0)]
-    arrivals = [Event("A", ts, {"v": v}, "p", i) for i, (ts, v) in enumerate(values, 1)]
-    return run(two_levels, arrivals, ordering, chunk_rows=chunk_rows)
-
-
-@pytest.mark.xfail(
-    strict=True, reason="what a step learns of back-dating holds for all of the step"
-)
-def test_k_of_an_upper_detector_does_not_depend_on_the_cutting() -> None:
-    one, whole = (back_twice(KSlack(), rows).stats["tally"].k_history for rows in (1, 1000))
-    assert one == whole
-
-
-@pytest.mark.xfail(
-    strict=True, reason="what a step learns of back-dating holds for all of the step"
-)
-def test_what_is_late_above_does_not_depend_on_the_cutting() -> None:
-    one, whole = (back_twice(KSlack(repair=0), rows) for rows in (1, 1000))
-    assert [late.event for late in one.late] == [late.event for late in whole.late]
-    assert one.final == whole.final
-
-
-@pytest.mark.xfail(strict=True, reason="a promise counts from the end of the step it came in")
 def test_a_broken_promise_is_seen_however_the_arrivals_are_cut() -> None:
     early = [Event("A", ts, {"v": 0}, "p", ts) for ts in (1, 2)]
     later = [Event("A", ts, {"v": 0}, "p", ts) for ts in (50, 200, 300)]
@@ -403,7 +375,6 @@ def test_any_arrival_order_of_times_within_one_second_ends_in_truth(
     assert result.final == truth(one_clock, arrivals)
 
 
-@pytest.mark.xfail(strict=True, reason="a lead from one measurement carries the clock to 1001")
 def test_times_within_one_second_end_in_truth_with_several_clock_types_too() -> None:
     times = [("A", 403), ("B", 0), ("A", 0), ("B", 598), ("A", 0)]
     arrivals = [Event(type, ts, {"v": 0}, "p", i) for i, (type, ts) in enumerate(times, 1)]

@@ -244,9 +244,6 @@ class Leaky(Automaton):
         emit("T", event.ts, n=self.count)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="deepcopy leaves lambdas bound to the detector that was added"
-)
 def test_an_action_that_is_a_lambda_over_self_starts_afresh_in_every_run() -> None:
     hierarchy = Hierarchy("h").add("leaky", Leaky())
     arrivals = [event("A", 1, 1), event("A", 2, 2)]
@@ -254,7 +251,6 @@ def test_an_action_that_is_a_lambda_over_self_starts_afresh_in_every_run() -> No
     assert counted == [[1, 2], [1, 2]]
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="fails with KeyError('') on each event")
 def test_an_automaton_without_states_says_so() -> None:
     with pytest.raises(DetectorError, match="state"):
         Automaton().on_event(event("A"), Recorder())

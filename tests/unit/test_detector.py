@@ -266,7 +266,6 @@ class ByLambda(Detector):
         emit("T", event.ts, n=self.shown())
 
 
-@pytest.mark.xfail(strict=True, reason="deepcopy leaves a lambda bound to the detector added")
 def test_a_lambda_over_self_sees_the_state_of_the_run() -> None:
     hierarchy = Hierarchy("h").add("d", ByLambda())
     assert [e.data["n"] for e in run(hierarchy, [event(1), event(2)]).final] == [1, 2]
@@ -309,7 +308,6 @@ class Private(Detector):
         return self.__count
 
 
-@pytest.mark.xfail(strict=True, reason="the mangled names of private slots are not looked up")
 def test_private_attributes_in_slots_are_part_of_the_state() -> None:
     detector = Private()
     state = detector.snapshot()
@@ -318,9 +316,6 @@ def test_private_attributes_in_slots_are_part_of_the_state() -> None:
     assert detector.bump() == 1
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a slot that was empty in the snapshot keeps its later value"
-)
 def test_a_slot_that_was_empty_is_empty_again_after_restoring() -> None:
     detector = Slotted.__new__(Slotted)
     state = detector.snapshot()
@@ -349,7 +344,6 @@ class Locked(Detector):
         self.count = int(state)
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="a run deep-copies the detector first")
 def test_a_detector_with_its_own_snapshot_may_hold_what_cannot_be_pickled() -> None:
     assert len(run(Hierarchy("h").add("d", Locked()), disordered()).final) == 7
 
@@ -363,7 +357,6 @@ class Unsavable(Detector):
     def on_event(self, event: Event, emit: Emit) -> None: ...
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="deepcopy fails first, with its own error")
 def test_a_run_of_a_detector_that_cannot_be_saved_is_a_detector_error() -> None:
     with pytest.raises(DetectorError, match="Unsavable"):
         run(Hierarchy("h").add("d", Unsavable()), disordered())

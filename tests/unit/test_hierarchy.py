@@ -144,7 +144,6 @@ def test_a_type_cannot_be_unordered_that_is_not_listened_to() -> None:
         Hierarchy("h").add("d", Relay(("A",)), unordered=("Z",))
 
 
-@pytest.mark.xfail(strict=True, reason="a str is taken apart into letters")
 def test_a_str_instead_of_a_tuple_of_unordered_types_is_refused_by_name() -> None:
     with pytest.raises(HierarchyError, match=r"\('AB',\)"):
         Hierarchy("h").add("d", Relay(("AB",)), unordered="AB")
@@ -190,7 +189,6 @@ def test_an_ordering_that_is_none_is_refused_and_leaves_the_hierarchy_as_it_was(
     assert "d" not in hierarchy
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="listens = None is a bare TypeError")
 @pytest.mark.parametrize("listens", [None, 5])
 def test_listens_that_is_no_list_at_all_is_refused(listens: Any) -> None:
     with pytest.raises(HierarchyError, match="'d': listens"):
@@ -247,7 +245,6 @@ def test_a_clock_type_that_a_detector_publishes_is_an_error() -> None:
         hierarchy.check()
 
 
-@pytest.mark.xfail(run=False, reason="the search follows every path: exponential in the levels")
 def test_a_dense_hierarchy_can_be_added_from_the_top() -> None:
     hierarchy, width = Hierarchy("h"), 3
     for level in reversed(range(25)):
@@ -286,7 +283,6 @@ def test_something_that_is_no_ordering_is_an_error() -> None:
         chain().orderings("fast")  # type: ignore[arg-type]
 
 
-@pytest.mark.xfail(strict=True, reason="the values of a mapping are not checked")
 def test_something_that_is_no_ordering_in_a_mapping_is_an_error() -> None:
     with pytest.raises(HierarchyError, match="ordering must be KSlack"):
         chain().orderings({"low": "fast"})  # type: ignore[dict-item]

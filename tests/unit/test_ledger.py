@@ -165,9 +165,6 @@ def test_finality_looks_at_the_cause_and_not_at_the_date_of_an_output() -> None:
     assert len(ledger.finalise(10)) == 1
 
 
-@pytest.mark.xfail(
-    strict=True, reason="nan differs from itself: it is retracted and added for ever"
-)
 def test_an_output_with_a_value_that_is_not_a_number_stands() -> None:
     ledger = ledger_with(said(2, v=float("nan")))
     assert replayed(ledger, 1, said(2, v=float("nan"))) == ([], [])

@@ -25,11 +25,10 @@ from slackline import (
     Hierarchy,
     SourceError,
     UserError,
-    readers,
     run,
 )
 from slackline.events import fault_of
-from slackline.readers import read, rows_in
+from slackline.readers import csv_table, json_lines, read, rows_in
 
 COLUMNS = ["type", "ts", "publisher", "seq", "v", "note"]
 
@@ -101,7 +100,7 @@ def test_rows_without_numbers_are_numbered_per_publisher_and_type(tmp_path: Path
 
 
 def test_numbers_go_on_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 64)
     path = tmp_path / "a.csv"
     path.write_text("type,ts\n" + "".join(f"A,{i}\n" for i in range(500)))
     assert [(e.ts, e.seq) for e in flat(read(path))] == [(i, i + 1) for i in range(500)]
@@ -192,8 +191,8 @@ def test_a_quote_that_is_never_closed_spoils_no_other_row(tmp_path: Path) -> Non
 def test_an_open_quote_does_not_hold_up_a_long_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "BLOCK_BYTES", 256)
-    monkeypatch.setattr(readers, "LINE_BYTES_MAX", 1024)
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(csv_table, "LINE_BYTES_MAX", 1024)
     path = tmp_path / "a.csv"
     path.write_text('type,ts,v\nA,0,"open\n' + "".join(f"A,{i},x\n" for i in range(1, 1000)))
     assert [e.ts for e in flat(read(path))] == list(range(1000))
@@ -202,7 +201,7 @@ def test_an_open_quote_does_not_hold_up_a_long_file(
 def test_a_cell_of_several_lines_is_not_cut_between_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "BLOCK_BYTES", 40)
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 40)
     path = tmp_path / "a.csv"
     path.write_text("type,ts,v\n" + "".join(f'A,{i},"x\ny\nz"\n' for i in range(60)))
     assert [(e.ts, e.data["v"]) for e in flat(read(path))] == [(i, "x\ny\nz") for i in range(60)]
@@ -235,7 +234,7 @@ def test_an_int_column_with_gaps_is_an_int_array_where_there_are_none(tmp_path: 
 def test_an_int_column_turns_to_float_at_the_first_fraction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 100)
     path = tmp_path / "a.csv"
     path.write_text(
         "type,ts,v\n" + "".join(f"A,{i},{i if i < 50 else i + 0.5}\n" for i in range(99))
@@ -285,7 +284,7 @@ def test_a_bad_line_of_json_stays_in_place_with_its_number(
 def test_a_line_longer_than_a_line_may_be_is_one_bad_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "LINE_BYTES_MAX", 32)
+    monkeypatch.setattr(json_lines, "LINE_BYTES_MAX", 32)
     path = tmp_path / "a.jsonl"
     path.write_text('{"type":"A","ts":1}\n' + "x" * 1000 + '\n{"type":"A","ts":2}\n')
     first, bad, last = flat(read(path))
@@ -378,8 +377,8 @@ def test_a_directory_and_a_parquet_pipe_are_refused_before_anything_is_read(tmp_
 def test_a_file_without_line_ends_is_no_csv_and_fills_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(readers, "LINE_BYTES_MAX", 512)
+    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(csv_table, "LINE_BYTES_MAX", 512)
     path = tmp_path / "a.csv"
     path.write_text("x" * 5000)
     with pytest.raises(SourceError, match="no line ends"):
@@ -460,5 +459,5 @@ def test_whatever_csv_holds_comes_back_however_it_is_cut_into_blocks(
     ]
     path = write(tmp_path / "a.csv", events)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readers, "BLOCK_BYTES", block)
+        patch.setattr(csv_table, "BLOCK_BYTES", block)
         assert flat(read(path)) == events
