@@ -47,7 +47,9 @@ def main(argv: list[str] | None = None) -> int:
     if options.json:
         print(json.dumps(report))
     else:
-        print(f"{short} short of target" if short else "every target met")
+        measured = any(isinstance(figures, list) for figures in report.values())
+        met = "every target met" if measured else "nothing measured"
+        print(f"{short} short of target" if short else met)
     return 1 if short else 0
 
 
