@@ -13,7 +13,7 @@ import time
 import traceback
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -27,7 +27,6 @@ from slackline.named import named_hierarchy, named_ordering, named_starts
 from slackline.policy import Ordering, Speculative
 from slackline.progress import Progress
 from slackline.simulate import simulate
-from slackline.stats import DetectorStats
 from slackline.truth import truth
 from slackline.writers import (
     by_type,
@@ -44,7 +43,7 @@ from slackline.writers import (
 )
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    pass
 
 __all__ = ["main"]
 
@@ -203,7 +202,7 @@ def _verified(seed: int, hosts: int, speculative: bool) -> tuple[list[dict[str, 
         replay += " --speculative"
     if hosts != HOSTS:
         replay += f" --hosts {hosts}"
-    ways = {
+    ways: dict[str, Callable[[], cases.Verdict]] = {
         "run": lambda: cases.verify_run(seed, speculative=speculative),
         "simulate": lambda: cases.verify_simulate(seed, hosts, speculative=speculative),
     }
@@ -356,10 +355,9 @@ def _report(
     elif not args.quiet:
         heading = f"{hierarchy.name}: {source.rows:,} rows in {source.seconds:.2f} s"
         stats = {node.name: result.stats[node.name] for node in hierarchy}
-        table = detectors_table(stats, hierarchy.unit)
         policies = hierarchy.orderings(ordering).values()
-        if any(isinstance(policy, Speculative) for policy in policies):
-            table = _with_speculation(table, stats)
+        speculative = any(isinstance(policy, Speculative) for policy in policies)
+        table = detectors_table(stats, hierarchy.unit, speculative)
         lines = leftovers(result)
         if wrong is not None:
             lines.append(f"truth: different in {len(wrong):,} places" if wrong else "truth: exact")
@@ -368,21 +366,6 @@ def _report(
     elif wrong:
         print(f"slackline: the output differs from truth in {len(wrong):,} places", file=sys.stderr)
     return DIFFERENT if wrong else OK
-
-
-def _with_speculation(table: Table, stats: Mapping[str, DetectorStats]) -> Table:
-    """The table of the detectors with what only speculation has, before the last column."""
-    from rich.table import Column, Table
-
-    *columns, last = table.columns
-    new = [Column(name, justify="right") for name in ("alpha", "retracted")]
-    wider = Table(
-        *(column.copy() for column in columns), *new, last.copy(), box=table.box, pad_edge=False
-    )
-    cells = zip(*(column.cells for column in table.columns), strict=True)
-    for (*row, waiting), one in zip(cells, stats.values(), strict=True):
-        wider.add_row(*row, f"{one.alpha:.2f}", f"{one.retracted:,}", waiting)
-    return wider
 
 
 if __name__ == "__main__":

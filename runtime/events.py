@@ -166,6 +166,11 @@ class EventBatch:
             return self._publisher  # type: ignore[return-value]
         return np.array(self._names, dtype=object)[self._codes]
 
+    @property
+    def one_publisher(self) -> bool:
+        """Whether all rows come from one publisher."""
+        return isinstance(self._publisher, str)
+
     def __len__(self) -> int:
         return len(self.ts) if self.ts.ndim else 0
 

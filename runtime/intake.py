@@ -129,8 +129,11 @@ class Intake:
                 into[1].append(item)
                 index += 1
             elif isinstance(item, EventBatch):
-                if self._admits(item):
-                    batches.setdefault(item.type, []).append((index, item))
+                try:
+                    batches[item.type].append((index, item))
+                except (KeyError, TypeError):
+                    if self._admits(item):
+                        batches[item.type] = [(index, item)]
                 index += len(item)
             elif isinstance(item, Event):
                 if self._admits(item):
@@ -219,8 +222,8 @@ class Intake:
         return _group(type_, places, events)
 
     def _from_batches(self, type_: str, parts: list[tuple[int, EventBatch]]) -> Group:
-        shape = _shape(parts[0][1])
-        if shape is not None and all(_shape(batch) == shape for _, batch in parts[1:]):
+        model = parts[0][1]
+        if is_well_formed(model) and all(_stacks_on(batch, model) for _, batch in parts[1:]):
             return self._sane(_stacked(type_, parts))
         group = _group(type_, [], [])
         for start, batch in parts:
@@ -266,8 +269,8 @@ def _stacked(type_: str, parts: list[tuple[int, EventBatch]]) -> Group:
     batches = [batch for _, batch in parts]
     lengths = [len(batch) for batch in batches]
     names: dict[str, int] = {}
-    if all(isinstance(batch.publisher, str) for batch in batches):
-        each = [names.setdefault(str(batch.publisher), len(names)) for batch in batches]
+    if all(batch.one_publisher for batch in batches):
+        each = [names.setdefault(batch.publisher, len(names)) for batch in batches]  # type: ignore[arg-type]
         codes = np.repeat(np.array(each, dtype=np.int32), lengths)
     else:
         rows = [name for batch in batches for name in np.broadcast_to(batch.publisher, len(batch))]
@@ -306,25 +309,25 @@ def _joined(one: Group, other: Group) -> Group:
 
 def is_well_formed(batch: EventBatch) -> bool:
     """Whether a batch as a whole can be used; single rows of it may still be malformed."""
-    return _shape(batch) is not None
+    return _batch_fault(batch) is None
 
 
-def _shape(batch: EventBatch) -> tuple[Any, ...] | None:
-    """What well-formed batches must share to be stacked; None if this one is not well-formed."""
+def _stacks_on(batch: EventBatch, model: EventBatch) -> bool:
+    """Whether a batch is as well-formed as ``model`` and of the same shape."""
     rows = batch.ts.shape
-    if len(rows) != 1 or batch.seq.shape != rows:
-        return None
-    if batch.ts.dtype.kind not in "iuf" or batch.seq.dtype.kind not in "iuf":
-        return None
-    shape: list[Any] = [batch.ts.dtype, batch.seq.dtype]
-    for name, column in batch.columns.items():
-        if column.shape[:1] != rows:
-            return None
-        shape += (name, column.dtype.kind, column.shape[1:])
-    publisher = batch.publisher
-    if isinstance(publisher, np.ndarray) and publisher.shape != rows:
-        return None
-    return tuple(shape) if isinstance(publisher, str | np.ndarray) else None
+    columns, others = batch.columns, model.columns
+    if batch.ts.dtype != model.ts.dtype or batch.seq.dtype != model.seq.dtype:
+        return False
+    if len(rows) != 1 or batch.seq.shape != rows or len(columns) != len(others):
+        return False
+    for name, column in columns.items():
+        other = others.get(name)
+        if other is None or column.dtype.kind != other.dtype.kind:
+            return False
+        shape = column.shape
+        if shape[:1] != rows or shape[1:] != other.shape[1:]:
+            return False
+    return batch.one_publisher or _batch_fault(batch) is None
 
 
 def _batch_fault(batch: EventBatch) -> str | None:

@@ -140,7 +140,9 @@ def rendered(*parts: Any) -> str:
     return capture.get()
 
 
-def detectors_table(stats: Mapping[str, DetectorStats], unit: str) -> Table:
+def detectors_table(
+    stats: Mapping[str, DetectorStats], unit: str, speculative: bool = False
+) -> Table:
     """The numbers of each detector, a row each; times are in ``unit``."""
     from rich import box
     from rich.table import Table
@@ -152,6 +154,8 @@ def detectors_table(stats: Mapping[str, DetectorStats], unit: str) -> Table:
         table.add_column(name, justify="right")
     for name in ("K", "latency mean", "p99"):
         table.add_column(f"{name}, {unit}", justify="right")
+    for name in ("alpha", "retracted") if speculative else ():
+        table.add_column(name, justify="right")
     table.add_column("waiting", overflow="fold")
     for name, one in stats.items():
         counts = (one.emitted, one.published, one.reordered, one.repaired, one.late, one.k)
@@ -160,6 +164,7 @@ def detectors_table(stats: Mapping[str, DetectorStats], unit: str) -> Table:
             Text(name),
             *(f"{count:,}" for count in counts),
             *("-" if math.isnan(time) else f"{time:,.1f}" for time in times),
+            *((f"{one.alpha:.2f}", f"{one.retracted:,}") if speculative else ()),
             Text(one.waiting_text or "-"),
         )
     return table

@@ -65,7 +65,7 @@ def hierarchy(seed: int = 1) -> Hierarchy:
         for i in range(5 if level <= 9 else 4):
             name = f"l{level}_{i}"
             back = rng.choice([0] * 9 + [rng.randint(50, 150) * MS])
-            three = tuple(rng.sample(below, min(2, len(below)))) + (rng.choice(recent),)
+            three = (*rng.sample(below, min(2, len(below))), rng.choice(recent))
             kind = rng.randrange(3)
             detector: Detector
             if kind == 0:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from bench_streams import (
     RATE,
@@ -77,6 +78,9 @@ def flat(quick: bool) -> list[Figure]:
             figures.append(Figure(f"{name}, events {begin:,} to {end:,}", cost, "µs/event"))
         ratio = max(costs.values()) / min(costs.values())
         figures.append(Figure(f"{name}, dearest / cheapest", ratio, "", FLAT_MAX, at_most=True))
+        aged = [old / new for _, old, new in paired_us(hierarchy, longest, longest // 10)]
+        ratio = median(aged[len(aged) // 2 :])
+        figures.append(Figure(f"{name}, long / fresh stream", ratio, "", FLAT_MAX, at_most=True))
     # A process of its own: a peak remembers everything that was there before.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         small, large, held = pool.submit(_peaks, most // 10, most).result()
@@ -91,9 +95,12 @@ def flat(quick: bool) -> list[Figure]:
     return figures
 
 
-def costs_us(hierarchy: Hierarchy, marks: list[int]) -> dict[tuple[int, int], float]:
+def costs_us(
+    hierarchy: Hierarchy, marks: list[int], warm: bool = False
+) -> dict[tuple[int, int], float]:
     """CPU microseconds for each event between two marks along one stream, made on the way."""
-    _warm_up()
+    if not warm:
+        _warm_up()
     source = Timed(sensors(marks[-1] + RATE, 144, 36))
     passed: list[tuple[int, float]] = []
 
@@ -106,6 +113,28 @@ def costs_us(hierarchy: Hierarchy, marks: list[int]) -> dict[tuple[int, int], fl
         (marks[i], marks[i + 1]): (after[1] - before[1]) / (after[0] - before[0]) * 1e6
         for i, (before, after) in enumerate(pairwise(passed))
     }
+
+
+def paired_us(hierarchy: Hierarchy, events: int, window: int) -> list[tuple[int, float, float]]:
+    """Along one stream: how far it is, what an event costs there, and what in a fresh stream.
+
+    The fresh stream runs in the same moment, so that what others do to the machine hits both.
+    """
+    _warm_up()
+    source = Timed(sensors(events, 144, 36))
+    points: list[tuple[int, float, float]] = []
+    last = (0, time.process_time())
+
+    def on_progress(rows: int) -> None:
+        nonlocal last
+        if rows >= last[0] + window:
+            spent = time.process_time() - source.seconds - last[1]
+            fresh = costs_us(hierarchy, [2 * RATE, 2 * RATE + window // 2], warm=True)
+            points.append((rows, spent / (rows - last[0]) * 1e6, *fresh.values()))
+            last = (rows, time.process_time() - source.seconds)
+
+    run(hierarchy, source, on_progress=on_progress)
+    return points
 
 
 def _warm_up() -> None:

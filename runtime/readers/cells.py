@@ -24,7 +24,7 @@ def told(value: Any) -> Any:
     if "_" in text:
         return text
     try:
-        return int(text)
+        return int(text, 16 if text[:2].lower() == "0x" else 10)  # arrow takes hex for an int too
     except ValueError:
         pass
     try:

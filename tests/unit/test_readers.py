@@ -149,6 +149,14 @@ def test_a_time_beyond_the_floats_keeps_every_digit(tmp_path: Path) -> None:
     assert flat(read(path))[0].ts == 10629342490369879
 
 
+@pytest.mark.parametrize("cell", ["16", " 16", "16.0", "1.6e1", "+16", "0x10"])
+def test_what_a_time_says_does_not_depend_on_the_rows_beside_it(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "a.csv"
+    for beside in ("1", "1.0", "junk"):
+        path.write_text(f"type,ts\nA,{cell}\nA,{beside}\n")
+        assert flat(read(path))[0].ts == 16
+
+
 def test_a_time_out_of_range_is_no_part_of_a_batch(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     times = [*range(10), 2**62, *range(10), 10**25]
