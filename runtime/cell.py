@@ -134,7 +134,6 @@ class Cell:
         self.late: list[LateEvent] = []
         self.dead_letters: list[DeadLetter] = []
         self.counts = _Counts()
-        self._second = second
         self._clock_types = clock
         self._jump_max = jump_max
         self._latest: dict[str, int] = {}
@@ -430,7 +429,7 @@ class Cell:
 
     # ---- speculation -----------------------------------------------------------------------
 
-    def adapt(self, pressure: float, seconds: float, capacity: float) -> None:
+    def adapt(self, pressure: float, seconds: float, repair_seconds: float) -> None:
         """Choose how long to wait, after a span of stream time, from its load and delays."""
         self.past.chooser.pressure = pressure
         ordering = self.unit.ordering
@@ -443,12 +442,11 @@ class Cell:
         work = Work(
             events=received / seconds,
             steps=self._steps / seconds,
-            replay_min=self.past.snapshots.interval / 2,
-            capacity=capacity,
+            repair_seconds=repair_seconds,
         )
         self._steps = 0
         k = self.unit.k
-        wait = choose_wait(self.unit.sample.sorted(), k, pressure, work, self._second)
+        wait = choose_wait(self.unit.sample.sorted(), k, pressure, work)
         self.unit.alpha = alpha_of(wait, k)
 
     def stats(self, clk: int, rejected: int, duplicates: int) -> DetectorStats:

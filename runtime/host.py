@@ -15,7 +15,7 @@ from slackline.intake import Arrival, Group, Intake, Sorted
 from slackline.messages import Correction, Heard, Promise
 from slackline.ordering import Said
 from slackline.policy import Ordering
-from slackline.speculation import Pressure
+from slackline.speculation import Pressure, RepairCost
 from slackline.stats import DetectorStats
 from slackline.step import Along, Arrived, Step
 from slackline.tape import Rows, Tape
@@ -90,7 +90,8 @@ class Host:
         self.pressure = Pressure()
         self._promises: Said = {}
         self._announced: Said = {}
-        self._given = 0
+        self._repair_cost = RepairCost()
+        self._repairs = 0
         self._above = _listening_above(hierarchy, self.cells)
 
     @property
@@ -145,12 +146,12 @@ class Host:
 
     def adapt(self, busy: float, seconds: float) -> None:
         """Follow the load: the host was busy for this share of a span of stream time."""
-        given = sum(cell.past.given + cell.past.replayed for cell in self.cells.values())
-        capacity = (given - self._given) / max(busy * seconds, 1e-6)
-        self._given = given
+        repairs = sum(cell.past.repairs for cell in self.cells.values())
+        self._repair_cost.learn(busy, (repairs - self._repairs) / seconds)
+        self._repairs = repairs
         pressure = self.pressure.follow(busy)
         for cell in self.cells.values():
-            cell.adapt(pressure, seconds, capacity)
+            cell.adapt(pressure, seconds, self._repair_cost.seconds)
 
     def set_alpha(self, detector: str, alpha: float) -> None:
         """Wait for this much of K from now on."""

@@ -61,7 +61,7 @@ class Past:
         self, node: Node, input: Input, runner: Runner, retraction: str, snapshot_bytes_max: int
     ) -> None:
         self.place = START
-        self.replayed = 0
+        self.repairs = self.replayed = 0
         self.given = 0
         """Events given to the detector, each counted once."""
         self.chooser = Chooser(retraction)
@@ -93,6 +93,7 @@ class Past:
 
     def repair(self, step: Step, wrong: list[Wrong]) -> Changes:
         """Play again from before the first wrong place."""
+        self.repairs += 1
         first = min(entry.place for entry in wrong)
         last = max(entry.place for entry in wrong)
         update = min(entry.update for entry in wrong)

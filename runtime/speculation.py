@@ -7,11 +7,12 @@ nothing speculates. p is the attenuation α of the thesis for every detector wit
 
 With ``alpha="auto"`` each detector turns the pressure into a wait of its own. Waiting less than
 K buys latency; what it costs are the events that arrive after the wait is over, each of which
-makes the detector replay. Both follow from the delays that were really measured: the share of
-latency kept is ``wait / K``, the cost is the CPU share of the replays expected at that wait. The
-detector takes the wait that minimises their sum with the pressure as the price of CPU, so CPU
-goes where a shorter wait buys the most latency for the least replay: a heavy tail of delays is
-not waited for, a broad body is.
+makes the detector replay. The share of latency kept is ``wait / K``. The cost is the CPU share of
+the repairs to be expected at that wait: how many there will be follows from the delays that were
+really measured, what one costs from how much busier the host was with them than it is without.
+The detector takes the wait that minimises the sum of both, with the pressure as the price of CPU,
+so CPU goes where a shorter wait buys the most latency for the least replay: a heavy tail of
+delays is not waited for, a broad body is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ import numpy as np
 
 from slackline.events import IntArray
 
-__all__ = ["BUSY_ZONE", "SPAN_SECONDS", "DelaySample", "Pressure", "Work", "choose_wait"]
+__all__ = [
+    "BUSY_ZONE",
+    "SPAN_SECONDS",
+    "DelaySample",
+    "Pressure",
+    "RepairCost",
+    "Work",
+    "choose_wait",
+]
 
 SPAN_SECONDS = 0.5
 """How often the load is looked at."""
@@ -31,6 +40,9 @@ BUSY_ZONE = (0.8, 0.9)
 STEP = 0.05
 PRESSURE_MIN = 1 / 1024
 QUANTILES = (0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
+REPAIR_SECONDS = 0.001
+"""What a repair is taken to cost until that was measured."""
+LEARNING = 0.25
 SAMPLE_ROWS = 2048
 SAMPLE_ROWS_PER_STEP = 64
 
@@ -58,6 +70,22 @@ class Pressure:
                 target = self.value - self._step
             self.value = max(target, 0.0 if self._slow else PRESSURE_MIN)
         return self.value
+
+
+class RepairCost:
+    """Learns what a repair costs a host from its busy factor with few and with many of them."""
+
+    def __init__(self) -> None:
+        self.seconds = REPAIR_SECONDS
+        self._calm = 0.0
+        """How busy the host is without repairs."""
+
+    def learn(self, busy: float, repairs_per_second: float) -> None:
+        if repairs_per_second < 1:
+            self._calm += LEARNING * (busy - self._calm) if self._calm else busy
+        elif busy > self._calm:
+            cost = (busy - self._calm) / repairs_per_second
+            self.seconds += LEARNING * (cost - self.seconds)
 
 
 class DelaySample:
@@ -92,13 +120,11 @@ class Work:
     """Events that arrived."""
     steps: float
     """Steps in which any did; late events of one step share a replay."""
-    replay_min: float
-    """Events that any replay repeats: half the distance between snapshots."""
-    capacity: float
-    """Events that the host can process per second when it does nothing else."""
+    repair_seconds: float
+    """CPU time that a repair takes."""
 
 
-def choose_wait(sample: IntArray, k: int, pressure: float, work: Work, second: int) -> int:
+def choose_wait(sample: IntArray, k: int, pressure: float, work: Work) -> int:
     """How long a detector should wait, given its sorted delays."""
     if pressure >= 1 or not len(sample) or k <= 0:
         return k
@@ -110,9 +136,7 @@ def choose_wait(sample: IntArray, k: int, pressure: float, work: Work, second: i
         late = sample[np.searchsorted(sample, wait, side="right") :]
         share = len(late) / len(sample)
         repairs = min(work.events * share, work.steps)
-        excess = float(late.mean() - wait) if len(late) else 0.0
-        replayed = repairs * (work.replay_min + work.events * excess / second)
-        cost = wait / k + price * replayed / max(work.capacity, 1.0)
+        cost = wait / k + price * repairs * work.repair_seconds
         if cost < best_cost or (cost == best_cost and wait < best):
             best, best_cost = wait, cost
     return best

@@ -71,7 +71,7 @@ def flat(quick: bool) -> list[Figure]:
     most = 10**6 if quick else 10**7
     for name, hierarchy, longest in (
         ("on_batch", counting(), most),
-        ("on_event", counting(in_columns=False), most // 10),
+        ("on_event", counting(in_columns=False), 10**6),
     ):
         costs = costs_us(hierarchy, [10**n for n in range(4, 8) if 10**n <= longest])
         for (begin, end), cost in costs.items():
@@ -130,7 +130,7 @@ def paired_us(hierarchy: Hierarchy, events: int, window: int) -> list[tuple[int,
         if rows >= last[0] + window:
             spent = time.process_time() - source.seconds - last[1]
             fresh = costs_us(hierarchy, [2 * RATE, 2 * RATE + window // 2], warm=True)
-            points.append((rows, spent / (rows - last[0]) * 1e6, *fresh.values()))
+            points.append((rows, spent / (rows - last[0]) * 1e6, sum(fresh.values())))
             last = (rows, time.process_time() - source.seconds)
 
     run(hierarchy, source, on_progress=on_progress)

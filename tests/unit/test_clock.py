@@ -204,6 +204,14 @@ def test_a_smaller_lead_replaces_a_larger_one() -> None:
     assert clock.lead == {"B": 1}
 
 
+def test_of_rows_between_two_reference_rows_the_latest_counts_whenever_it_came() -> None:
+    for between in (["B9", "B2"], ["B2", "B9"]):
+        clock = clock_of("AB")
+        for row in ["A0", "A10", *between, "A20"]:
+            feed(clock, *told(row))
+        assert clock.lead == {"B": 1}
+
+
 def test_many_rows_between_two_reference_rows_count_however_they_are_cut() -> None:
     rows = [("A", 0), ("A", 1000), *[("B", 1000 + i) for i in range(600)], ("A", 2000)]
     whole, single = clock_of("AB"), clock_of("AB")
@@ -354,6 +362,21 @@ def test_a_run_believes_a_real_gap_and_takes_the_quarantined_back(chunk_rows: in
     hierarchy = Hierarchy("h").add("d", Every(("A",)))
     times = [10, 20, 10**15, 10**15 + 10, 10**15 + 20, 10**15 + 30, 10**15 + 40]
     arrivals = [event("A", ts, i + 1) for i, ts in enumerate(times)]
+    result = run(hierarchy, arrivals, chunk_rows=chunk_rows)
+    assert result.quarantined == []
+    assert result.final == truth(hierarchy, arrivals)
+
+
+@pytest.mark.xfail(strict=True, reason="the clock itself has not jumped, so nothing is given back")
+@pytest.mark.parametrize("chunk_rows", [1, 3])
+def test_a_run_takes_the_quarantined_back_when_a_type_without_a_lead_has_jumped(
+    chunk_rows: int,
+) -> None:
+    far = 10**15
+    rows = [("A", 0), ("A", 10), *[("B", far + i) for i in range(6)]]
+    rows += [("A", far + 10 + i) for i in range(6)]
+    arrivals = [event(type, ts, i) for i, (type, ts) in enumerate(rows, 1)]
+    hierarchy = Hierarchy("h").add("d", Every(("A", "B")))
     result = run(hierarchy, arrivals, chunk_rows=chunk_rows)
     assert result.quarantined == []
     assert result.final == truth(hierarchy, arrivals)

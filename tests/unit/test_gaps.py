@@ -1,5 +1,7 @@
 """Repeats and holes in sequence numbers, against a set of everything that came."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -121,3 +123,25 @@ def test_a_repeat_of_a_number_that_came_lately_is_known_after_a_jump(numbers: li
     for seq in numbers:
         fresh(gaps, [(0, seq)])
     assert fresh(gaps, [(0, numbers[0])]) == [False]
+
+
+def test_numbers_far_apart_that_come_together_are_known_afterwards() -> None:
+    gaps = Gaps()
+    rows = [(0, 1), (0, 10**6), (0, 2 * 10**6)]
+    assert fresh(gaps, rows) == [True, True, True]
+    assert fresh(gaps, rows) == [False, False, False]
+
+
+def test_an_old_number_that_fills_a_forgotten_hole_is_new_once() -> None:
+    gaps = Gaps()
+    fresh(gaps, [(0, 1), (0, 10**9)])
+    assert [fresh(gaps, [(0, 2)]) for _ in range(3)] == [[True], [False], [False]]
+
+
+@pytest.mark.xfail(strict=True, reason="each jump lists 65,536 numbers several times: 33 ms")
+def test_numbers_far_apart_take_no_longer_than_a_moment() -> None:
+    """As of a source that numbers its events by the clock: 8 ms for each is generous."""
+    gaps, begin = Gaps(), time.process_time()
+    for i in range(60):
+        assert fresh(gaps, [(0, 10**6 * i + 1)]) == [True]
+    assert time.process_time() - begin < 0.5

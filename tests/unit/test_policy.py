@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slackline import ConfigError, KSlack, Punctuated, Unordered
+from slackline import (
+    ConfigError,
+    Detector,
+    Emit,
+    Event,
+    Hierarchy,
+    KSlack,
+    Punctuated,
+    Unordered,
+    run,
+)
 
 
 @pytest.mark.parametrize("policy", [KSlack, Punctuated])
@@ -125,3 +135,16 @@ def test_an_empty_str_is_no_way_to_switch_repairing_off() -> None:
 def test_settings_beyond_any_stream_time_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         KSlack(**settings)
+
+
+@pytest.mark.xfail(strict=True, reason="each setting is in its range, their product is not")
+@pytest.mark.parametrize("settings", [{"repair": 1e16}, {"margin": 1e16}])
+def test_whatever_is_accepted_can_be_run(settings: dict[str, Any]) -> None:
+    class Ear(Detector):
+        listens = ("A",)
+
+        def on_event(self, event: Event, emit: Emit) -> None: ...
+
+    arrivals = [Event("A", ts, {}, "p", i) for i, ts in enumerate([10, 50_000, 35_000, 90_000], 1)]
+    result = run(Hierarchy("h").add("d", Ear()), arrivals, KSlack(**settings), chunk_rows=1)
+    assert result.stats["d"].received == 4

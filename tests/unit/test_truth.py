@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slackline import (
@@ -13,6 +14,7 @@ from slackline import (
     Hierarchy,
     HierarchyError,
     Stable,
+    run,
     truth,
 )
 
@@ -134,6 +136,22 @@ def test_a_batch_with_a_missing_time_loses_that_row_only_as_in_a_run() -> None:
 )
 def test_a_malformed_batch_is_left_out(batch: EventBatch) -> None:
     assert numbers(one(), [event(9), batch]) == [(9, 1)]
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a run rejects the batch or takes it, truth does the opposite"
+)
+@pytest.mark.parametrize(
+    "batch",
+    [
+        EventBatch("A", np.array([1, 2], dtype=object), {}, "p", [1, 2]),
+        EventBatch("A", np.array([1, None], dtype=object), {}, "p", [1, 2]),
+        EventBatch("A", [1, 2], {}, np.array(["p", "q"]), [1, 1]),  # type: ignore[arg-type]
+    ],
+    ids=["ints as objects", "objects", "publishers"],
+)
+def test_a_batch_counts_as_much_as_in_a_run(batch: EventBatch) -> None:
+    assert truth(one(), [batch, event(9)]) == run(one(), [batch, event(9)]).final
 
 
 def test_types_that_nobody_listens_to_do_not_matter() -> None:
