@@ -165,7 +165,7 @@ class Cell:
         view = self.unit.advance(step, arrived, messages, promises, announced)
         self._steps += bool(arrived or messages)
         wrong: list[Wrong] = []
-        self._count_reordered(arrived)
+        self._count_reordered(arrived, messages)
         for type_, new in arrived.items():
             self._receive_rows(view, type_, new, wrong)
         for message in messages:
@@ -261,7 +261,6 @@ class Cell:
                 self._removed(known, update, wrong)
             return
         self.counts.received += 1
-        self.counts.reordered += event.ts < max(self._latest.values(), default=TS_MIN)
         self._heard(event.type, event.ts)
         if event.ts < view.stable_at(update):
             self._put_late(view, event, update)
@@ -279,17 +278,21 @@ class Cell:
         else:
             self._waiting -= 1
 
-    def _count_reordered(self, arrived: dict[str, Arrived]) -> None:
-        """Count the rows that came behind a later one, of whichever type."""
+    def _count_reordered(self, arrived: dict[str, Arrived], messages: list[Correction]) -> None:
+        """Count what came behind a later event, of whichever type."""
+        latest = max(self._latest.values(), default=TS_MIN)
         parts = [(new.index, new.as_they_came.ts) for new in arrived.values() if len(new.rows)]
-        if not parts:
-            return
-        ts = parts[0][1]
-        if len(parts) > 1:
-            order = np.argsort(np.concatenate([index for index, _ in parts]))
-            ts = np.concatenate([ts for _, ts in parts])[order]
-        heard = np.maximum.accumulate(np.maximum(ts, max(self._latest.values(), default=TS_MIN)))
-        self.counts.reordered += int(np.count_nonzero(ts < heard))
+        if parts:
+            ts = parts[0][1]
+            if len(parts) > 1:
+                order = np.argsort(np.concatenate([index for index, _ in parts]))
+                ts = np.concatenate([ts for _, ts in parts])[order]
+            heard = np.maximum.accumulate(np.maximum(ts, latest))
+            self.counts.reordered += int(np.count_nonzero(ts < heard))
+        added = [(m.update, m.event.ts) for m in messages if isinstance(m, Add)]
+        for _, time in sorted(added):
+            self.counts.reordered += time < latest
+            latest = max(latest, time)
 
     def _repaired(self, events: int) -> None:
         self.counts.repaired += events

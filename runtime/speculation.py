@@ -40,6 +40,9 @@ BUSY_ZONE = (0.8, 0.9)
 STEP = 0.05
 PRESSURE_MIN = 1 / 1024
 QUANTILES = (0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)
+PRICE = 64.0
+"""What all CPU of a host is worth at pressure ½, in waits of one detector: so high that halving
+the pressure from 1 on lets detectors in a few at a time, those first that replay least."""
 REPAIR_SECONDS = 0.001
 """What a repair is taken to cost until that was measured."""
 LEARNING = 0.25
@@ -128,7 +131,7 @@ def choose_wait(sample: IntArray, k: int, pressure: float, work: Work) -> int:
     """How long a detector should wait, given its sorted delays."""
     if pressure >= 1 or not len(sample) or k <= 0:
         return k
-    price = pressure / (1 - pressure)
+    price = PRICE * pressure / (1 - pressure)
     best, best_cost = k, 1.0
     for quantile in QUANTILES:
         place = min(int(quantile * len(sample)), len(sample) - 1)

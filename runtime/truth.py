@@ -6,6 +6,7 @@ Plain, slow and obviously right. It shares no code with the runtime.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 from slackline.errors import EmitError, HierarchyError
@@ -13,6 +14,8 @@ from slackline.events import Event, EventBatch, fault_of, is_int, own_data, time
 from slackline.hierarchy import Hierarchy, Node
 
 __all__ = ["truth"]
+
+_place = attrgetter("ts", "type", "publisher", "seq")
 
 
 def truth(
@@ -42,10 +45,12 @@ def truth(
     published: list[Event] = []
     for node in hierarchy:
         wanted = [event for event in known if event.type in node.listens]
-        output = _outputs_of(node, sorted(wanted), [] if dead_letters is None else dead_letters)
+        output = _outputs_of(
+            node, sorted(wanted, key=_place), [] if dead_letters is None else dead_letters
+        )
         known += output
         published += output
-    return sorted(published)
+    return sorted(published, key=_place)
 
 
 def _rows(batch: EventBatch) -> list[Event]:

@@ -1,4 +1,4 @@
-"""Measure slackline: ``bench.py [columns events flat kslack market] [--quick] [--json]``.
+"""Measure slackline: ``bench.py [columns events flat kslack … market] [--quick] [--json]``.
 
 Rates are events per second of CPU time, on one core. Exits with 1 if a figure falls short of
 its target.
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench_ordering import kslack, market
+from bench_retraction import retraction
+from bench_speculation import speculation
 from bench_streams import Figure
 from bench_throughput import columns, events, flat
 
@@ -24,6 +26,8 @@ BENCHES: dict[str, Callable[[bool], list[Figure]]] = {
     "events": events,
     "flat": flat,
     "kslack": kslack,
+    "retraction": retraction,
+    "speculation": speculation,
 }
 NAMES = [*BENCHES, "market"]
 

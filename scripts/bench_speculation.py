@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import numpy as np
+from bench_streams import Figure
 
-from slackline import BatchEmit, Detector, Emit, Event, EventBatch, Hierarchy, Ordering
+from slackline import (
+    BatchEmit,
+    Detector,
+    Emit,
+    Event,
+    EventBatch,
+    Hierarchy,
+    KSlack,
+    Ordering,
+    Speculative,
+)
 from slackline.cases import Absence, Crowd, Tally
 from slackline.paced import Paced, run_paced
 
@@ -16,6 +26,8 @@ LEVELS = 15
 ZONES = 6
 TRANSMITTERS = [("ball", 2000)] * 4 + [("player", 200)] * 130
 BURSTS = ((12, 14), (30, 33), (50, 52))
+SLOWNESS = 0.5
+"""The processor is taken to be twice as fast as this one: K-slack keeps it half busy."""
 MS = 1000  # the hierarchy is in microseconds
 
 
@@ -110,9 +122,24 @@ def stream(seconds: float = SECONDS, seed: int = 2) -> list[tuple[float, EventBa
     return packets
 
 
-def at_pace(ordering: Ordering, packets: list[tuple[float, EventBatch]], slowness: float) -> Paced:
-    return run_paced(hierarchy(), packets, ordering, slowness=slowness)
-
-
-def top(made: Hierarchy) -> Iterator[str]:
-    yield from made.levels[-1]
+def speculation(quick: bool) -> list[Figure]:
+    """Mean detection latency above the sensors: K-slack, static α, and α by itself."""
+    packets = stream(10 if quick else SECONDS)
+    made = hierarchy()
+    above = [name for level in made.levels[1:] for name in level]
+    policies: dict[str, Ordering] = {
+        "K-slack": KSlack(),
+        "α 0.5": Speculative(0.5, "on-demand"),
+        "auto": Speculative(),
+    }
+    runs: dict[str, Paced] = {}
+    figures = []
+    for name, policy in policies.items():
+        paced = runs[name] = run_paced(made, packets, policy, slowness=SLOWNESS)
+        busy = sum(moment.busy for moment in paced.moments) / len(paced.moments)
+        latency = 1000 * paced.latency(*above)
+        note = f"busy {busy:.2f}, {len(paced.run.late)} late, {len(paced.run.final)} outputs"
+        figures.append(Figure(f"latency, {name}", latency, "ms", note=note))
+    ratio = runs["auto"].latency(*above) / runs["K-slack"].latency(*above)
+    figures.append(Figure("latency, auto / K-slack", ratio, "x"))
+    return figures

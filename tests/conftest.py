@@ -7,7 +7,7 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--cases", type=int, default=200, help="random cases to verify (default 200, from seed 0)"
+        "--cases", type=int, default=100, help="random cases to verify (default 100, from seed 0)"
     )
     parser.addoption("--first-case", type=int, default=0, help="the seed to begin with")
 

@@ -383,6 +383,18 @@ def test_times_within_one_second_end_in_truth_with_several_clock_types_too() -> 
     assert result.final == truth(two_types, arrivals)
 
 
+@pytest.mark.parametrize("ordering", [KSlack(), *SPECULATIVE])
+def test_late_events_of_one_step_are_put_right_with_snapshots_between_them(
+    ordering: Ordering,
+) -> None:
+    times = [*range(0, 800, 2), 101, 799, 301, 801]
+    arrivals = [Event("A", ts, {"v": ts % 10}, "p", i) for i, ts in enumerate(times, 1)]
+    parts = [arrivals[i : i + 40] for i in range(0, 400, 40)]
+    result = run_cut(one_type, [*parts, arrivals[400:]], ordering)
+    assert result.stats["tally"].replayed > 300
+    assert result.final == truth(one_type, arrivals)
+
+
 @given(arrivals=streams(), ordering=st.sampled_from([*ORDERINGS, *SPECULATIVE]))
 def test_the_log_adds_up_to_the_final_output(arrivals: list[Event], ordering: Ordering) -> None:
     """Each name is added, perhaps retracted and added again with more revisions, then final."""
