@@ -79,6 +79,11 @@ class StreamClock:
         return {self.types[kind]: lead for kind, lead in self._lead.items()}
 
     @property
+    def highest(self) -> int:
+        """The largest time seen."""
+        return self._highest
+
+    @property
     def sure(self) -> int:
         """The clock, but not ahead of the largest time seen."""
         return min(self.clk, self._highest)

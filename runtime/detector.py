@@ -58,9 +58,10 @@ class Detector:
     """Listens to event types, keeps private state, publishes event types.
 
     A subclass sets ``listens`` and ``publishes`` and defines ``on_event``. It may use nothing
-    but the events it is given: no clock, no I/O, no randomness of its own, so that the same
-    input always gives the same output. ``on_batch``, if defined, must have the same effect as
-    ``on_event`` on each row of the batch, however the stream is cut into batches.
+    but the events it is given, and does not change their data: no clock, no I/O, no randomness
+    of its own, so that the same input always gives the same output. ``on_batch``, if defined,
+    must have the same effect as ``on_event`` on each row of the batch, however the stream is cut
+    into batches.
 
     ``backset_max`` declares how far before the event that triggers it an output may be dated;
     left at None it is learnt. Declaring it makes outputs final sooner.

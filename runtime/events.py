@@ -167,6 +167,11 @@ class EventBatch:
         return np.array(self._names, dtype=object)[self._codes]
 
     @property
+    def is_merged(self) -> bool:
+        """Whether the runtime has merged several publishers into it."""
+        return self._codes is not None
+
+    @property
     def one_publisher(self) -> bool:
         """Whether all rows come from one publisher."""
         return isinstance(self._publisher, str)

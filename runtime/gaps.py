@@ -10,7 +10,11 @@ from slackline.events import IntArray
 __all__ = ["Gaps"]
 
 GAPS_MAX = 1 << 16
-"""Numbers remembered per publisher, missing or after a jump come; older ones are taken for new."""
+"""Missing numbers remembered per publisher; older ones are taken for new when they come."""
+JUMP = 1024
+"""More numbers missing at once than this are not remembered one by one: numbering has jumped."""
+EPOCHS_MAX = 256
+"""Stretches of numbers between jumps that are remembered."""
 
 
 class Gaps:
@@ -20,7 +24,7 @@ class Gaps:
         self._high = np.zeros(0, dtype=np.int64)
         self._missing: dict[int, IntArray] = {}
         self._known_from: dict[int, int] = {}
-        self._lately: dict[int, IntArray] = {}
+        self._epochs: dict[int, list[tuple[int, int, set[int]]]] = {}
 
     def fresh(self, codes: npt.NDArray[np.int32], seq: IntArray) -> npt.NDArray[np.bool_] | None:
         """Mark the rows that were not seen before, and remember them; None when all are new."""
@@ -56,44 +60,51 @@ class Gaps:
 
     def _fresh_of(self, code: int, seq: IntArray) -> npt.NDArray[np.bool_]:
         numbers, first = np.unique(seq, return_index=True)
-        high = int(self._high[code])
-        missing = self._missing.get(code, np.zeros(0, dtype=np.int64))
-        split = int(np.searchsorted(numbers, high, side="right"))
+        split = int(np.searchsorted(numbers, int(self._high[code]), side="right"))
         below, above = numbers[:split], numbers[split:]
-        known_from = self._known_from.get(code, 0)
-        new_below = np.isin(below, missing)
-        unclear = below < known_from
-        if unclear.any():
-            new_below |= unclear & ~np.isin(below, self._lately.get(code, missing[:0]))
+        mask = np.zeros(len(seq), dtype=bool)
         if len(below):
-            missing = np.setdiff1d(missing, below, assume_unique=True)
-        if len(above):
-            top = int(above[-1])
-            base = max(high + 1, top - GAPS_MAX)
-            if base > high + 1 and high >= 0:
-                came = np.setdiff1d(np.arange(max(known_from, high - GAPS_MAX), high + 1), missing)
-                self._remember(code, came)
-                self._known_from[code] = base
-                missing = missing[:0]
-            if base > high + 1:
-                self._remember(code, above[above < base])
-                self._known_from[code] = base
-            if top - base + 1 > np.count_nonzero(above >= base):
-                holes = np.setdiff1d(np.arange(base, top + 1), above, assume_unique=True)
-                missing = np.concatenate([missing, holes])
-            self._high[code] = top
+            missing = self._missing.get(code, below[:0])
+            new = np.isin(below, missing)
+            self._missing[code] = np.setdiff1d(missing, below, assume_unique=True)
+            for i in np.flatnonzero(below < self._known_from.get(code, 0)).tolist():
+                new[i] = self._is_new_before(code, int(below[i]))
+            mask[first[:split][new]] = True
+        mask[first[split:]] = True
+        for run in np.split(above, np.flatnonzero(np.diff(above) > JUMP) + 1):
+            if len(run):
+                self._extend(code, run)
+        return mask
+
+    def _extend(self, code: int, run: IntArray) -> None:
+        """Take new numbers above all others; a jump begins another epoch."""
+        high, top = int(self._high[code]), int(run[-1])
+        missing = self._missing.get(code, run[:0])
+        if run[0] - high - 1 > JUMP:
+            if high >= 0:
+                epochs = self._epochs.setdefault(code, [])
+                epochs.append((self._known_from.get(code, 0), high, set(missing.tolist())))
+                del epochs[:-EPOCHS_MAX]
+            self._known_from[code] = int(run[0])
+            missing, high = run[:0], int(run[0]) - 1
+        if top - high > len(run):
+            holes = np.setdiff1d(np.arange(high + 1, top + 1), run, assume_unique=True)
+            missing = np.concatenate([missing, holes])
         if len(missing) > GAPS_MAX:
             missing = missing[-GAPS_MAX:]
             self._known_from[code] = max(int(missing[0]), self._known_from.get(code, 0))
         self._missing[code] = missing
-        self._remember(code, below[unclear])
-        mask = np.zeros(len(seq), dtype=bool)
-        mask[first[:split][new_below]] = True
-        mask[first[split:]] = True
-        return mask
+        self._high[code] = top
 
-    def _remember(self, code: int, numbers: IntArray) -> None:
-        """Numbers that came, but lie below what is known in full."""
-        if len(numbers):
-            known = self._lately.get(code, numbers[:0])
-            self._lately[code] = np.concatenate([known, numbers])[-GAPS_MAX:]
+    def _is_new_before(self, code: int, number: int) -> bool:
+        """Whether a number from before the last jump has not come yet; it counts as come now."""
+        epochs = self._epochs.setdefault(code, [])
+        for low, high, missing in epochs:
+            if low <= number <= high:
+                if number not in missing:
+                    return False
+                missing.discard(number)
+                return True
+        epochs.append((number, number, set()))
+        del epochs[:-EPOCHS_MAX]
+        return True

@@ -123,7 +123,7 @@ class Host:
             if self._clock.anchor(np.array(self._clock_times, dtype=np.int64)):
                 new, self._held = [*self._held, *new], []
         for item in new:
-            if isinstance(item, Stable) and item.ts == TS_MAX:
+            if isinstance(item, Stable) and item.ts == TS_MAX and isinstance(item.type, str):
                 self._running.discard(item.type)
         if not self._running and not self._clock.anchored:
             self._clock.anchor(np.array(self._clock_times, dtype=np.int64), at_end=True)
@@ -257,7 +257,7 @@ class Host:
         near = [
             entry
             for entry in self.quarantined
-            if abs(entry.event.ts - self._clock.clk) <= self._clock.jump_max
+            if abs(entry.event.ts - self._clock.highest) <= self._clock.jump_max
         ]
         self.quarantined = [entry for entry in self.quarantined if entry not in near]
         self._held += [entry.event for entry in near]

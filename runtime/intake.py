@@ -332,16 +332,13 @@ def _stacks_on(batch: EventBatch, model: EventBatch) -> bool:
 
 def _batch_fault(batch: EventBatch) -> str | None:
     """Why a batch is not well-formed."""
-    if not isinstance(batch.publisher, str | np.ndarray):
+    if not (batch.one_publisher or batch.is_merged):
         return f"publisher must be a str, got {batch.publisher!r}"
     for what in ("ts", "seq"):
         column = getattr(batch, what)
         if column.ndim != 1 or column.dtype.kind not in "iuf":
             return f"{what} must be a column of ints, got {column.dtype} of shape {column.shape}"
-    parts = [("seq", batch.seq), *batch.columns.items()]
-    if isinstance(batch.publisher, np.ndarray):
-        parts.append(("publisher", batch.publisher))
-    for name, column in parts:
+    for name, column in [("seq", batch.seq), *batch.columns.items()]:
         if column.shape[:1] != batch.ts.shape:
             rows = f"{len(column)} rows" if column.ndim else "no rows"
             return f"column {name!r} has {rows}, ts has {len(batch.ts)}"

@@ -20,8 +20,8 @@ from slackline.stats import DetectorStats
 __all__ = ["Run", "run"]
 
 CHUNK_ROWS = 8192
-"""Arrivals that are taken together: the final output does not depend on it, but the larger it
-is, the fewer corrections there are on the way."""
+"""Arrivals that are taken together. As long as nothing is late the final output does not depend
+on it; the larger it is, the fewer corrections there are on the way."""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ from slackline.errors import ConfigError
 
 __all__ = ["KSlack", "Ordering", "Punctuated", "Speculative", "Unordered", "is_ordering"]
 
-TIME_MAX = 2**55
+TIME_MAX = 2**40 * 1000
+FACTOR_MAX = 1000
 SNAPSHOT_BYTES_MAX = 64 * 2**20
 RETRACTIONS = ("full", "on-demand", "auto")
 REPAIR = 2.0
@@ -40,15 +41,20 @@ class _Horizon:
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        if not _number(self.margin) or self.margin < 0:
-            raise ConfigError(f"{name}: margin must be a number >= 0, got {self.margin!r}")
+        if not _number(self.margin) or not 0 <= self.margin <= FACTOR_MAX:
+            raise ConfigError(
+                f"{name}: margin must be from 0 to {FACTOR_MAX:,}, got {self.margin!r}"
+            )
         if self.window is not None and (not _number(self.window) or self.window <= 0):
             raise ConfigError(f"{name}: window must be a stream time > 0, got {self.window!r}")
         if self.repair is True:
             object.__setattr__(self, "repair", REPAIR)
-        if self.repair not in (0, None) and (not _number(self.repair) or self.repair < 1):
+        if self.repair not in (0, None) and (
+            not _number(self.repair) or not 1 <= self.repair <= FACTOR_MAX
+        ):
             raise ConfigError(
-                f"{name}: repair must be a factor >= 1, or 0 to switch it off, got {self.repair!r}"
+                f"{name}: repair must be a factor from 1 to {FACTOR_MAX:,}, or 0 to switch it "
+                f"off, got {self.repair!r}"
             )
         if self.horizon_min is not None and (not _number(self.horizon_min) or self.horizon_min < 0):
             raise ConfigError(

@@ -33,7 +33,7 @@ class _Bucket:
 
 
 class Slack:
-    """Learns K from delays; with ``fixed`` it measures but does not follow."""
+    """Learns K from delays; with ``fixed`` it stays what it is."""
 
     def __init__(
         self, window: int, margin: float, fixed: int | None = None, start: int = 0
@@ -44,8 +44,6 @@ class Slack:
         self._start = start
         self._buckets: deque[_Bucket] = deque()
         self.k = fixed if fixed is not None else start
-        self.grown = 0
-        """How often K grew."""
 
     def observe(self, clk: IntArray, at: IntArray, delays: IntArray) -> IntArray | int:
         """K after each update: an array along ``clk``, or one number if it did not change.
@@ -107,7 +105,6 @@ class Slack:
             counted = end
             bucket.peak = int(peaks[update])
             self.k = self._estimate()
-            self.grown += 1
             k[update:] = self.k
         self._count(delays[counted:])
         return k

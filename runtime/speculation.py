@@ -105,11 +105,10 @@ class DelaySample:
     def add(self, delays: IntArray) -> None:
         if len(delays) > SAMPLE_ROWS_PER_STEP:
             delays = delays[:: -(-len(delays) // SAMPLE_ROWS_PER_STEP)]
-        for begin in range(0, len(delays), SAMPLE_ROWS - self._next):
-            part = delays[begin : begin + SAMPLE_ROWS - self._next]
-            self._ring[self._next : self._next + len(part)] = part
-            self._next = (self._next + len(part)) % SAMPLE_ROWS
-            self._known = min(self._known + len(part), SAMPLE_ROWS)
+        places = (self._next + np.arange(len(delays))) % SAMPLE_ROWS
+        self._ring[places] = delays
+        self._next = (self._next + len(delays)) % SAMPLE_ROWS
+        self._known = min(self._known + len(delays), SAMPLE_ROWS)
 
     def sorted(self) -> IntArray:
         return np.sort(self._ring[: self._known])

@@ -58,6 +58,8 @@ def _rows(batch: EventBatch) -> list[Event]:
     columns = [batch.ts, batch.seq, *batch.columns.values()]
     if any(column.ndim == 0 or len(column) != len(batch.ts) for column in columns):
         return []
+    if batch.ts.dtype.kind not in "iuf" or batch.seq.dtype.kind not in "iuf":
+        return []
     return [Event(e.type, _whole(e.ts), e.data, e.publisher, _whole(e.seq)) for e in batch.events()]
 
 

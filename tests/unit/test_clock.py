@@ -367,7 +367,6 @@ def test_a_run_believes_a_real_gap_and_takes_the_quarantined_back(chunk_rows: in
     assert result.final == truth(hierarchy, arrivals)
 
 
-@pytest.mark.xfail(strict=True, reason="the clock itself has not jumped, so nothing is given back")
 @pytest.mark.parametrize("chunk_rows", [1, 3])
 def test_a_run_takes_the_quarantined_back_when_a_type_without_a_lead_has_jumped(
     chunk_rows: int,

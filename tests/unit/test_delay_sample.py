@@ -32,7 +32,6 @@ def test_of_a_long_step_a_part_is_taken_evenly() -> None:
     assert set(np.diff(taken).tolist()) == {10}
 
 
-@pytest.mark.xfail(strict=True, reason="the step of the loop is that of before the ring began anew")
 @pytest.mark.parametrize("before", [SAMPLE_ROWS - 1, SAMPLE_ROWS - 2, 2 * SAMPLE_ROWS - 3])
 def test_where_the_ring_begins_anew_each_delay_is_taken_once(before: int) -> None:
     sample = sample_of(*[[0]] * before, list(range(100, 110)))

@@ -348,25 +348,6 @@ def test_a_detector_with_its_own_snapshot_may_hold_what_cannot_be_pickled() -> N
     assert len(run(Hierarchy("h").add("d", Locked()), disordered()).final) == 7
 
 
-class Marking(Detector):
-    """Writes into the events that it is given, which it should not."""
-
-    listens = ("A",)
-    publishes = ("T",)
-
-    def on_event(self, event: Event, emit: Emit) -> None:
-        event.data["marks"] = event.data.get("marks", 0) + 1  # type: ignore[index]
-        emit("T", event.ts, marks=event.data["marks"])
-
-
-@pytest.mark.xfail(
-    strict=True, reason="the data of an event is shared by all replays and detectors"
-)
-def test_what_a_detector_writes_into_an_event_is_not_there_when_it_is_given_again() -> None:
-    result = run(Hierarchy("h").add("d", Marking()), disordered(), chunk_rows=1)
-    assert [e.data["marks"] for e in result.final] == [1] * 7
-
-
 class Unsavable(Detector):
     listens = ("A",)
 

@@ -138,7 +138,6 @@ def test_an_old_number_that_fills_a_forgotten_hole_is_new_once() -> None:
     assert [fresh(gaps, [(0, 2)]) for _ in range(3)] == [[True], [False], [False]]
 
 
-@pytest.mark.xfail(strict=True, reason="each jump lists 65,536 numbers several times: 33 ms")
 def test_numbers_far_apart_take_no_longer_than_a_moment() -> None:
     """As of a source that numbers its events by the clock: 8 ms for each is generous."""
     gaps, begin = Gaps(), time.process_time()

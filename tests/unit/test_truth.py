@@ -138,9 +138,6 @@ def test_a_malformed_batch_is_left_out(batch: EventBatch) -> None:
     assert numbers(one(), [event(9), batch]) == [(9, 1)]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a run rejects the batch or takes it, truth does the opposite"
-)
 @pytest.mark.parametrize(
     "batch",
     [
