@@ -154,14 +154,17 @@ def _chunks(
     chunk: list[Arrival] = []
     rows = 0
     for item in arrivals:
-        parts: list[Arrival] = [item]
-        if isinstance(item, EventBatch) and len(item) > rows_max > 1 and is_well_formed(item):
-            parts = [item[i : i + rows_max] for i in range(0, len(item), rows_max)]
-        for part in parts:
-            chunk.append(part)
-            rows += len(part) if isinstance(part, EventBatch) else 1
-            if rows >= rows_max or isinstance(part, Stable):
-                yield chunk, rows
+        size = len(item) if isinstance(item, EventBatch) else 1
+        if size > rows_max > 1 and isinstance(item, EventBatch) and is_well_formed(item):
+            for begin in range(0, size, rows_max):
+                part = item[begin : begin + rows_max]
+                yield [*chunk, part], rows + len(part)
                 chunk, rows = [], 0
+            continue
+        chunk.append(item)
+        rows += size
+        if rows >= rows_max or isinstance(item, Stable):
+            yield chunk, rows
+            chunk, rows = [], 0
     if chunk:
         yield chunk, rows
