@@ -110,14 +110,14 @@ class Past:
             published=sum(output.place >= first for output in cut),
         )
         full = self.chooser.choose(plan) == "full"
-        replay = self._replay_all if full else self._replay_until_same
+        until = None if full else last
         current, counts_now = (b"", {}) if full else (self._runner.snapshot(), self._ledger.counts)
         when = _replay_times(step, update)
         try:
-            emissions, same_at = replay(step, before, later, last, when, False)
+            emissions, same_at = self._replay(step, before, later, until, when, False)
         except BatchFailed:
             self.snapshots.cut(number)
-            emissions, same_at = replay(step, before, later, last, when, True)
+            emissions, same_at = self._replay(step, before, later, until, when, True)
         already = [emission for emission in emissions if emission.place.ts < self._settled]
         emissions = emissions[len(already) :]
         self._ledger.counts = _counted(before.counts, already)
@@ -155,49 +155,35 @@ class Past:
 
     # ---- replay ----------------------------------------------------------------------------
 
-    def _replay_until_same(
+    def _replay(
         self,
         step: Step,
         before: Snapshot,
         later: list[Snapshot],
-        wrong_until: Key,
+        wrong_until: Key | None,
         when: When,
         one_by_one: bool,
     ) -> tuple[list[Emission], Key | None]:
-        """Replay until a later snapshot is met again; where that was, if it was."""
-        self._go_back(before)
+        """Replay, taking the later snapshots anew; where the past held again, if it did.
+
+        Without ``wrong_until`` nothing is compared, and every second snapshot will do.
+        """
+        self._runner.restore(before.state)
+        del self._runner.faults[self._faults_until(before.place) :]
         emissions: list[Emission] = []
         at = before.place
-        for i, old in enumerate(later):
+        olds = later[1::2] if wrong_until is None else later
+        for i, old in enumerate(olds):
             emissions += self._play_again(step, at, old.place, when, one_by_one)
             at = old.place
             counts = _counted(before.counts, emissions)
             state = self._runner.snapshot()
-            if at >= wrong_until and state == old.state and counts == old.counts:
+            holds = wrong_until is not None and at >= wrong_until
+            if holds and state == old.state and counts == old.counts:
                 for snapshot in later[i:]:
                     self.snapshots.add(snapshot)
                 return emissions, at
             self.snapshots.add(Snapshot(at, state, counts, old.given))
-        return emissions + self._play_again(step, at, self.place, when, one_by_one), None
-
-    def _replay_all(
-        self,
-        step: Step,
-        before: Snapshot,
-        later: list[Snapshot],
-        wrong_until: Key,
-        when: When,
-        one_by_one: bool,
-    ) -> tuple[list[Emission], Key | None]:
-        """Replay to the end; every second snapshot on the way is taken anew."""
-        self._go_back(before)
-        emissions: list[Emission] = []
-        at = before.place
-        for old in later[1::2]:
-            emissions += self._play_again(step, at, old.place, when, one_by_one)
-            at = old.place
-            counts = _counted(before.counts, emissions)
-            self.snapshots.add(Snapshot(at, self._runner.snapshot(), counts, old.given))
         return emissions + self._play_again(step, at, self.place, when, one_by_one), None
 
     def _play_again(
@@ -207,14 +193,11 @@ class Past:
         self.replayed += sum(map(len, pieces))
         return self._runner.feed(step, pieces, when, one_by_one)
 
-    def _go_back(self, snapshot: Snapshot) -> None:
-        self._runner.restore(snapshot.state)
-        del self._runner.faults[self._faults_until(snapshot.place) :]
-
     def _return_to_place(self, step: Step) -> None:
         """Bring the detector back to ``place`` after a batch left it in no defined state."""
         last = self.snapshots.last
-        self._go_back(last)
+        self._runner.restore(last.state)
+        del self._runner.faults[self._faults_until(last.place) :]
         self._play_again(step, last.place, self.place, lambda p: p.updates, True)
 
     def _snapshot(self, place: Key, counts: dict[str, int]) -> None:
